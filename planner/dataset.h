@@ -1,0 +1,28 @@
+/* Data sets: token documents in Megatron's indexed format (PREFIX.bin + PREFIX.idx: "MMIDIDX\0\0", version 1, dtype, document lengths and offsets), mapped read-only. */
+#ifndef ZEP_PLANNER_DATASET_H
+#define ZEP_PLANNER_DATASET_H
+
+#include <stddef.h>
+#include <stdint.h>
+#include "common/error.h"
+
+struct zep_dataset;
+
+/* dtypes 1 (uint8), 4 (int32), 8 (uint16), as Megatron numbers them. prefix: path without .bin/.idx. Damaged or truncated files are errors that say where. */
+int zep_dataset_open(const char *prefix, struct zep_dataset **out, struct zep_error *err);
+void zep_dataset_close(struct zep_dataset *set);
+int64_t zep_dataset_n_doc(const struct zep_dataset *set);
+int64_t zep_dataset_n_token(const struct zep_dataset *set);
+int64_t zep_dataset_len(const struct zep_dataset *set, int64_t doc); /* tokens; zero-length documents were refused at open */
+/* Tokens [begin, end) of a document as int32. */
+void zep_dataset_read(const struct zep_dataset *set, int64_t doc, int64_t begin, int64_t end, int32_t *out);
+uint64_t zep_dataset_digest(const struct zep_dataset *set); /* of the index and size: resumed runs compare it */
+
+/* Writing; documents in order. Nothing is left behind on failure. */
+struct zep_dataset_writer;
+int zep_dataset_create(const char *prefix, int dtype, struct zep_dataset_writer **out, struct zep_error *err);
+int zep_dataset_add(struct zep_dataset_writer *w, const int32_t *token, int64_t n, struct zep_error *err);
+int zep_dataset_finish(struct zep_dataset_writer *w, struct zep_error *err); /* frees w in any case */
+void zep_dataset_abandon(struct zep_dataset_writer *w);
+
+#endif

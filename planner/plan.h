@@ -1,0 +1,134 @@
+/* The plan of one (micro-)step: where each piece of each sequence lives for attention, which rings exchange keys and values, which proxies carry each hop between
+ * nodes, and how tokens move between the attention layout and the linear layout (design, sections 1 and 4 to 8). Deterministic: same input, same bytes.
+ *
+ * A device here is a plan device (a group of tp MPI ranks), 0 .. n_dev-1, ordered node by node.
+ *
+ * Tokens are numbered globally, sequence by sequence in the order of `seq`: sequence s holds tokens [token0, token0 + len).
+ *
+ * Every sequence belongs to one ring. A ring of G members cuts each of its sequences into 2G chunks; member m has the chunks m and 2G-1-m (zigzag).
+ * Chunk sizes: base = len / 2G, and the rem = len % 2G remaining tokens go one each to the "slots" (rot + e) mod 2G for e = 0 .. rem-1, where slot j < G is the first chunk
+ * (chunk j) of member j and slot j >= G is the second chunk (chunk 2G-1-(j-G)) of member j-G. So consecutive slots are different members, and running
+ * `rot` on from sequence to sequence keeps the members of a ring within one token of each other. Chunks may be empty. G = 1: the whole sequence, local.
+ *
+ * Attention layout of device d: its rings in ascending ring number; in each the ring's sequences in order; of each the first chunk, then the second one.
+ * Linear layout of device d: attention rows [0, a_d - sent_d) of its own, where sent_d = sum of its moves out, then the rows of each move to d in order of the moves list.
+ * A move takes the attention rows of `from` behind those that it keeps, in the order of the moves list. A device never both sends and receives moves. */
+#ifndef ZEP_PLANNER_PLAN_H
+#define ZEP_PLANNER_PLAN_H
+
+#include <stdint.h>
+#include "common/buf.h"
+#include "common/error.h"
+#include "topology/topo.h"
+
+enum zep_zone { ZEP_ZONE_NONE = 0, ZEP_ZONE_LOCAL, ZEP_ZONE_INTRA, ZEP_ZONE_INTER };
+enum zep_form { ZEP_FORM_NONE = 0, ZEP_FORM_SINGLE }; /* single ring; other forms of transfer come later */
+
+struct zep_plan_seq {
+    int64_t token0, len;
+    int32_t ring;
+    int32_t rot; /* 0 .. 2G-1 */
+};
+
+struct zep_plan_ring {
+    int32_t zone; /* enum zep_zone */
+    int32_t form; /* enum zep_form */
+    int32_t member0, n_member; /* range in `member` */
+    int32_t seq0, n_seq;       /* range in `ring_seq` */
+    int32_t hop0, n_hop;       /* range in `hop`: the hops between nodes, ascending by `from` */
+};
+
+/* A hop between nodes: from member `from` to member (from + 1) mod G of its ring, carried by n_proxy pairs of devices. Part k of n rows is the rows
+ * [n*k/x, n*(k+1)/x) of the message. proxy[k].src lies in the sender's node, proxy[k].dst in the receiver's; src == the sender and dst == the receiver are allowed
+ * (no dispatch or combine for that part). n_proxy >= 1; sources of one hop are distinct, destinations too. */
+struct zep_plan_hop {
+    int32_t from;
+    int32_t proxy0, n_proxy;
+};
+
+struct zep_plan_proxy {
+    int32_t src, dst; /* plan devices */
+};
+
+struct zep_plan_move { /* attention layout -> linear layout: n rows go from `from` to `to` */
+    int32_t from, to;
+    int64_t n;
+};
+
+struct zep_plan_slot { /* membership of a device in a ring, grouped by device */
+    int32_t ring, pos;
+    int64_t row0, n; /* the ring's rows in the device's attention layout */
+};
+
+struct zep_plan {
+    char method[24];
+    int n_dev, n_node, tp;
+    int64_t capacity_tok; /* per device */
+    int64_t n_token;
+    int n_seq, n_ring, n_member, n_hop, n_proxy, n_move;
+    int32_t *dev_node;    /* [n_dev] */
+    struct zep_plan_seq *seq;
+    struct zep_plan_ring *ring; /* inter-node rings first, then intra-node, then local (one local ring per device that has any) */
+    int32_t *member;
+    int32_t *ring_seq;    /* [n_seq], sequence numbers grouped by ring */
+    struct zep_plan_hop *hop;
+    struct zep_plan_proxy *proxy;
+    struct zep_plan_move *move; /* ascending (from, to), n > 0 */
+    /* derived by zep_plan_finish */
+    int64_t *attn_tok, *lin_tok; /* [n_dev] tokens in each layout */
+    int32_t *dev_slot0;          /* [n_dev + 1] ranges in slot */
+    struct zep_plan_slot *slot;  /* [n_member], by device then ring */
+    uint64_t digest;
+};
+
+struct zep_plan_opts {
+    const char *method;    /* "zeppelin", "zeppelin-paper", "te-cp" */
+    int64_t capacity_tok;  /* L, tokens a device may hold in the attention layout; > 0 */
+    int tp;                /* ranks per plan device, >= 1 */
+    int routing;           /* 0: every hop between nodes goes straight from sender to receiver */
+    int remap;             /* 0: linear layout = attention layout */
+    int max_proxies;       /* 0: one per NIC that both nodes have */
+};
+
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0}
+
+/* Plans n sequences of len[i] tokens (each >= 1) on the view. The error for too small a capacity says by how much and what would fit. n = 0 gives an empty plan. */
+int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
+void zep_plan_free(struct zep_plan *plan);
+/* Fills the derived fields; used by builders and readers. Refuses indices out of range (not more: the checker does the rest). */
+int zep_plan_finish(struct zep_plan *plan, struct zep_error *err);
+
+struct zep_method { /* registry of methods */
+    const char *name, *summary;
+    int (*build)(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
+};
+const struct zep_method *const *zep_methods(void); /* NULL-terminated */
+
+/* Chunk c (0 .. 2G-1) of a sequence of len tokens in a ring of G members: [*begin_out, *end_out) within the sequence. O(1). */
+void zep_chunk_range(int64_t len, int n_member, int rot, int c, int64_t *begin_out, int64_t *end_out);
+
+/* A piece: tokens [begin, end) of a sequence (positions within it), row0 in the layout. */
+struct zep_piece {
+    int32_t seq;
+    int64_t begin, end, row0;
+};
+/* All pieces of a device, attention or linear layout, in row order; adjacent ones of a sequence are not joined. free() *pieces_out. */
+int zep_plan_attn_pieces(const struct zep_plan *plan, int dev, struct zep_piece **pieces_out, int *n_out, struct zep_error *err);
+int zep_plan_lin_pieces(const struct zep_plan *plan, int dev, struct zep_piece **pieces_out, int *n_out, struct zep_error *err);
+
+struct zep_plan_stats {
+    int64_t zone_tok[4], zone_seq[4];        /* by enum zep_zone */
+    int64_t max_attn_tok, max_lin_tok;
+    double max_pairs, mean_pairs;            /* causal (query, key) pairs a device computes */
+    int64_t moved_tok;                       /* remapped, one way */
+    int64_t hop_tok_inter, hop_tok_intra;    /* token rows sent per forward pass over ring hops */
+};
+void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out);
+
+/* "zeppelin-plan/1.0" */
+int zep_plan_to_json(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
+int zep_plan_from_json(const char *name, const char *text, size_t len, struct zep_plan **plan_out, struct zep_error *err);
+int zep_plan_to_text(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
+int zep_plan_to_svg(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err); /* ranks x tokens, coloured by zone */
+
+#endif

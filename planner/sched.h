@@ -1,0 +1,106 @@
+/* A schedule: the plan unrolled, lazily, for one device and one pass of one layer. Everything consumes this stream: the checker, the simulator, the runtime (design, sections 1 and 6).
+ *
+ * Phases of a pass, divided by ZEP_OP_BARRIER (all earlier operations of this device are complete before a later one begins):
+ *   forward:  remap in (Q and KV rows, linear -> attention) | attention | remap out (O rows, attention -> linear)
+ *   backward: remap in (dO rows, linear -> attention)       | attention | remap out (dQ and dKV rows, attention -> linear)
+ * In a remap phase the rows that stay are ZEP_OP_COPY, the moved ones one ZEP_OP_GROUP on the world lane (none where a device has neither).
+ *
+ * Transfers are posted in groups. A lane is a first-in first-out queue of groups on one communicator: a group is posted when the group before it on its lane is complete
+ * and the operations that it names (after) are; it completes when all its transfers are done. Compute operations run in the order of their queue when the groups that they name (wait)
+ * are complete; taking the whole stream in order, one operation at a time, is always right. Operations of different queues touch different rows and may be run in any order.
+ * Every group has a key; on each lane keys ascend in the stream of every device and two transfers that meet have the same key: so there is no cycle.
+ *
+ * Single ring, forward, G members, member m: step t = 0 .. G-1 computes with the block of member m-t (mod G). Hop t (1 .. G-1) brings it from the previous member into ring slot t mod 2
+ * and sends on to the next member what step t-1 used. Round t of the lane is hop t of all rings of the zone.
+ * Backward: round r = 1 .. G+1 carries KV hop r (r <= G-1) and dKV hop r-1 (2 <= r). Step 0 writes the accumulator slot 0 (cleared), step t >= 1 a cleared scratch, which is added to the
+ * accumulator that dKV hop t brought into accumulator slot t mod 2; dKV hop t (1 .. G) sends on what step t-1 left, and hop G brings a member's own sum home into ATT_DKV.
+ * Order of summation of member m's dK and dV: members m, m+1, m+2, ...
+ * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine. */
+#ifndef ZEP_PLANNER_SCHED_H
+#define ZEP_PLANNER_SCHED_H
+
+#include <stdint.h>
+#include "common/error.h"
+#include "planner/plan.h"
+
+enum zep_pass { ZEP_PASS_FWD = 0, ZEP_PASS_BWD };
+enum zep_lane { ZEP_LANE_WORLD = 0, ZEP_LANE_NODE, ZEP_N_LANE };               /* communicators */
+enum zep_queue { ZEP_QUEUE_INTER = 0, ZEP_QUEUE_INTRA, ZEP_QUEUE_LOCAL, ZEP_N_QUEUE };
+
+/* Where rows live. A row is one token's data: q-like [n_head, head_dim] or kv-like [2, n_head_kv, head_dim] (k, then v). */
+enum zep_space {
+    ZEP_SPACE_NONE = 0,
+    ZEP_LIN_Q, ZEP_LIN_KV, ZEP_LIN_O, ZEP_LIN_DO, ZEP_LIN_DQ, ZEP_LIN_DKV, /* linear layout, slot 0 */
+    ZEP_ATT_Q, ZEP_ATT_KV, ZEP_ATT_O, ZEP_ATT_DO, ZEP_ATT_DQ, ZEP_ATT_DKV, /* attention layout, slot 0 */
+    ZEP_RING_KV,     /* received blocks; slots 2j, 2j+1 for the device's j-th ring of its zone's rings with G > 1 (numbered over all such rings of the device) */
+    ZEP_RING_DKV,    /* accumulators under way, likewise */
+    ZEP_SCRATCH_DKV, /* contribution of the step in hand, slot j */
+    ZEP_PROXY_KV, ZEP_PROXY_DKV, /* staging of proxies; slots numbered per device */
+    ZEP_N_SPACE
+};
+static inline int zep_space_is_kv(enum zep_space s)
+{
+    return s == ZEP_LIN_KV || s == ZEP_LIN_DKV || s == ZEP_ATT_KV || s == ZEP_ATT_DKV || s >= ZEP_RING_KV;
+}
+
+struct zep_ref { /* rows of a buffer */
+    enum zep_space space;
+    int32_t slot;
+    int64_t row;
+};
+
+struct zep_xfer {
+    int send;     /* 1 send, 0 receive */
+    int32_t peer; /* plan device */
+    struct zep_ref ref;
+    int64_t n;    /* rows, > 0 */
+};
+
+/* One block of attention: queries rows q_row.. of ATT_Q (and ATT_O, lse, ATT_DO, ATT_DQ) against rows kv.row + k_row.. of the op's kv buffer. Positions are those within the document. */
+struct zep_pair {
+    int64_t q_row, n_q, q_pos;
+    int64_t k_row, n_k, k_pos; /* k_row relative to op.kv.row (and to op.dkv.row in backward) */
+};
+
+enum zep_op_kind { ZEP_OP_NONE = 0, ZEP_OP_GROUP, ZEP_OP_ATTN, ZEP_OP_ADD, ZEP_OP_COPY, ZEP_OP_BARRIER };
+
+struct zep_op {
+    enum zep_op_kind kind;
+    /* GROUP */
+    enum zep_lane lane;
+    int64_t key;
+    int32_t after[ZEP_N_QUEUE]; /* how many compute operations of each queue (ATTN, ADD; counted from the start of the pass) must be complete before it is posted */
+    int n_xfer;
+    const struct zep_xfer *xfer; /* valid until the next call on this schedule */
+    /* ATTN, ADD */
+    enum zep_queue queue;
+    int32_t wait[ZEP_N_LANE]; /* how many groups of each lane (counted from the start of the pass) must be complete first */
+    int32_t ring, step;
+    struct zep_ref kv;  /* ATTN: first row of the block's keys and values */
+    struct zep_ref dkv; /* ATTN backward: first row of where dK and dV are added */
+    int clear;          /* ATTN backward: n rows from dkv are set to zero first. (Forward: the executor sets O to 0 and lse to -inf when the attention phase begins, backward: ATT_DQ and ATT_DKV to 0.) */
+    int n_pair;
+    const struct zep_pair *pair; /* valid until the next call; only pairs with n_q, n_k > 0 and something to see */
+    /* ADD: dst rows += src rows; COPY: dst rows = src rows */
+    struct zep_ref dst, src;
+    int64_t n; /* rows of ADD, COPY; of the kv block for ATTN */
+};
+
+struct zep_sched;
+
+int zep_sched_open(const struct zep_plan *plan, int dev, enum zep_pass pass, struct zep_sched **sched_out, struct zep_error *err);
+/* Next operation: 1 = *op is set, 0 = end, negative = error (out of memory). */
+int zep_sched_next(struct zep_sched *sched, struct zep_op *op, struct zep_error *err);
+void zep_sched_rewind(struct zep_sched *sched); /* from the start again; no allocation in a second run over the same stream */
+void zep_sched_free(struct zep_sched *sched);
+
+/* How many slots each space needs on this device, and the largest number of rows of a slot (over both passes). */
+struct zep_sched_need {
+    int32_t n_slot[ZEP_N_SPACE];
+    int64_t rows[ZEP_N_SPACE];
+    int32_t max_xfer;    /* transfers in one group */
+    int32_t max_pending; /* groups on one lane in the whole pass: a bound for queues */
+};
+int zep_sched_need(const struct zep_plan *plan, int dev, struct zep_sched_need *out, struct zep_error *err);
+
+#endif

@@ -1,0 +1,34 @@
+/* Workloads: lists of sequence lengths; named distributions; the batch of a step out of a data set; micro-steps. */
+#ifndef ZEP_PLANNER_WORKLOAD_H
+#define ZEP_PLANNER_WORKLOAD_H
+
+#include <stdint.h>
+#include "common/error.h"
+#include "planner/dataset.h"
+
+struct zep_workload {
+    int n;
+    int64_t *len;   /* tokens, each >= 1 */
+    int64_t n_token;
+};
+void zep_workload_free(struct zep_workload *w);
+
+/* A text file: one length a line (or several, blanks or commas between; '#' comments). Errors name file:line and the value. */
+int zep_workload_load(const char *path, struct zep_workload **out, struct zep_error *err);
+/* "NAME:key=value,...": arxiv, github, prolong64k, web, prolong, wlb, sft; keys tokens (total, required), seed (default 0), max (longest). Stand-ins built from published histograms.
+ * Lengths are drawn until the total is reached; the last one is cut to fit. Deterministic on every machine. */
+int zep_workload_dist(const char *text, struct zep_workload **out, struct zep_error *err);
+
+/* Batches over a data set: document order is a permutation per epoch from (seed, epoch), endless; batches are filled in that order up to tokens_per_step tokens, and
+ * a document that does not fit into the rest opens the next batch. Depends on nothing else. */
+struct zep_batches;
+int zep_batches_new(const struct zep_dataset *set, int64_t tokens_per_step, uint64_t seed, struct zep_batches **out, struct zep_error *err);
+/* Documents of the batch of step (from 0). The arrays stay until the next call. Going forward one step is O(batch), a jump O(distance). doc: document numbers. */
+int zep_batches_get(struct zep_batches *b, int64_t step, const int32_t **doc_out, int *n_out, struct zep_error *err);
+void zep_batches_free(struct zep_batches *b);
+
+/* Cuts a batch into micro-steps of at most max_tok tokens (= devices x capacity): in order, greedily. first_out[i] is the first sequence of micro-step i, [n_micro + 1] entries, free().
+ * A sequence above max_tok is an error that says what capacity would fit. */
+int zep_micro_split(const int64_t *len, int n, int64_t max_tok, int **first_out, int *n_micro_out, struct zep_error *err);
+
+#endif
