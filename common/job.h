@@ -1,0 +1,94 @@
+/* The job file (design, section 11): one schema for built-in defaults, site and user files, the job file and --set. Every key has a type, a default and a text, from which
+ * the errors, `zeppelin job`, and the manual page are made. */
+#ifndef ZEP_COMMON_JOB_H
+#define ZEP_COMMON_JOB_H
+
+#include <stdint.h>
+#include "common/buf.h"
+#include "common/error.h"
+
+struct zep_job {
+    char *format; /* "zeppelin-job/1.0" */
+    char *name;   /* run name: [A-Za-z0-9._-]+, part of the run folder's name */
+    char *run_root; /* where run folders are made, default "runs" */
+    struct {
+        char *where;       /* auto, local, slurm */
+        char *topology;    /* "auto", a topology.yaml path, "synthetic: TEXT", "preset: NAME" */
+        int64_t nodes;     /* 0: what is there (1 locally) */
+        int64_t devices;   /* devices (ranks / tp) a node; 0: what the topology says */
+        int64_t tp;        /* ranks per device; the runtime needs 1 */
+        char *partition, *account, *qos, *constraint; /* "" none */
+        double time_s;     /* time limit, 0: the partition's default */
+        int64_t cpus_per_rank; /* 1 */
+        int64_t gpus_per_node; /* 0 */
+        int64_t switches;  /* --switches, 0: not asked */
+        char *launcher;    /* auto, srun, mpirun */
+        char *mpi_args;    /* further arguments for mpirun or srun, split at blanks */
+        char *setup;       /* shell lines run before the launch in batch scripts */
+        char *export_env;  /* sbatch --export, "NONE" */
+        double timeout_s;  /* a peer that is silent for so long is lost, 60 */
+        double grace_s;    /* time between the stop signal and the end, 60 */
+    } cluster;
+    struct {
+        int64_t vocab, hidden, layers, heads, kv_heads, head_dim, ffn;
+        double rope_theta, norm_eps, init_std;
+        int tied;          /* output embedding = input embedding */
+    } model;
+    struct {
+        char *train, *heldout; /* prefixes of .bin/.idx; heldout "" = none */
+        int64_t context;   /* longest document in tokens */
+        char *too_long;    /* refuse, cut */
+    } data;
+    struct {
+        int64_t steps, tokens; /* tokens a step */
+        uint64_t seed;
+        char *optimizer;   /* adamw, sgd */
+        double lr, min_lr; /* cosine from lr to min_lr */
+        int64_t warmup;    /* steps */
+        double beta1, beta2, eps, decay, clip; /* clip 0: none */
+        int64_t eval_every; /* steps, 0: only at start and end */
+        int64_t eval_tokens; /* of held-out text per evaluation */
+    } train;
+    struct {
+        char *method;
+        int64_t capacity;  /* tokens a device; 0: 1.25 x the average, rounded up */
+        int routing, remap;
+        int64_t max_proxies;
+        int64_t save_every; /* write the plan of every n-th step into plans/, 0: none */
+        int check;         /* prove every plan before it is used (slow) */
+    } plan;
+    struct {
+        int64_t every;     /* steps, 0: only at the end and on request */
+        int64_t keep;      /* 3 */
+    } checkpoint;
+    struct {
+        int64_t every;     /* steps between log lines */
+        char *level;       /* error, warn, info, debug */
+    } log;
+};
+
+enum zep_job_type { ZEP_JOB_NONE = 0, ZEP_JOB_INT, ZEP_JOB_COUNT /* 8k */, ZEP_JOB_FLOAT, ZEP_JOB_TIME, ZEP_JOB_BOOL, ZEP_JOB_STRING, ZEP_JOB_CHOICE, ZEP_JOB_PATH };
+
+struct zep_job_key {
+    const char *name;    /* "train.lr" */
+    enum zep_job_type type;
+    size_t offset;       /* in struct zep_job */
+    const char *dflt;    /* default as text */
+    double min, max;
+    const char *choices; /* "auto|local|slurm" */
+    const char *unit, *help;
+};
+const struct zep_job_key *zep_job_keys(int *n_out);
+
+/* Defaults, then site file, user file (where present), then the job file (path NULL: none), then sets ("train.steps=100"). All mistakes are found, not only the first: err's text has
+ * one line each. Relative paths in a job file are relative to the working directory. */
+int zep_job_load(const char *path, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err);
+/* The same from bytes (as rank 0 sends them): defaults + text only. */
+int zep_job_parse(const char *name, const char *text, size_t len, struct zep_job **job_out, struct zep_error *err);
+void zep_job_free(struct zep_job *job);
+/* Whole job as YAML; with_origin: each line has a comment with the value's file:line. Reads back equal. */
+int zep_job_to_yaml(const struct zep_job *job, int with_origin, struct zep_buf *out, struct zep_error *err);
+/* A commented file with every key, its default, unit and meaning. */
+int zep_job_template(struct zep_buf *out, struct zep_error *err);
+
+#endif
