@@ -16,6 +16,9 @@ int64_t zep_dataset_n_token(const struct zep_dataset *set);
 int64_t zep_dataset_len(const struct zep_dataset *set, int64_t doc); /* tokens; zero-length documents were refused at open */
 /* Tokens [begin, end) of a document as int32. */
 void zep_dataset_read(const struct zep_dataset *set, int64_t doc, int64_t begin, int64_t end, int32_t *out);
+/* Documents longer than context tokens: refused (ZEP_EINVAL, naming the first, its length and how many there are), or cut into documents of their own of context tokens each
+ * and the rest (*n_cut_out: how many documents were cut). Document numbers change accordingly. */
+int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t *n_cut_out, struct zep_error *err);
 uint64_t zep_dataset_digest(const struct zep_dataset *set); /* of the index and size: resumed runs compare it */
 
 /* Writing; documents in order. Nothing is left behind on failure. */

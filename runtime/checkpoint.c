@@ -1,0 +1,247 @@
+#include "config.h"
+#include "runtime/checkpoint_internal.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/arena.h"
+#include "common/digest.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "runtime/agree.h"
+
+#define TOKEN_LEN 16
+
+struct writer {
+    int fd;
+    const char *path;
+    struct zep_digest_state *digest;
+    int64_t bytes;
+};
+
+static int put(struct writer *w, const void *data, size_t len, struct zep_error *err)
+{
+    const char *p = data;
+
+    zep_digest_update(w->digest, data, len);
+    w->bytes += (int64_t)len;
+    while (len > 0) {
+        ssize_t n = write(w->fd, p, len < (1 << 24) ? len : (1 << 24));
+
+        if (n < 0 && errno == EINTR)
+            continue;
+        if (n < 0)
+            return zep_error_set(err, ZEP_EIO, "%s: %s", w->path, strerror(errno));
+        p += n;
+        len -= (size_t)n;
+    }
+    return ZEP_OK;
+}
+
+static int write_parts(struct writer *w, const struct zep_model *model, const struct zep_optim *optim, struct zep_error *err)
+{
+    int64_t first = optim->first[optim->rank], n = optim->first[optim->rank + 1] - first;
+    const float *part[3] = {model->weight + first, optim->m, optim->v};
+    int n_part = optim->m ? 3 : 1, rc;
+    char header[ZEP_SHARD_HEADER];
+
+    zep_shard_header(header, first, first + n, n_part);
+    if ((rc = put(w, header, sizeof header, err)) < 0)
+        return rc;
+    for (int i = 0; i < n_part; i++)
+        if ((rc = put(w, part[i], (size_t)n * sizeof(float), err)) < 0)
+            return rc;
+    return ZEP_OK;
+}
+
+static int write_shard(const char *dir, const struct zep_model *model, const struct zep_optim *optim, struct zep_shard *out, struct zep_error *err)
+{
+    char name[32];
+    char *path;
+    struct writer w = {.fd = -1};
+    int rc;
+
+    snprintf(name, sizeof name, "shard-%d", optim->rank);
+    path = zep_fs_join(dir, name);
+    w.digest = zep_digest_new(0);
+    if (!path || !w.digest) {
+        rc = zep_error_nomem(err, "checkpoint");
+        goto out;
+    }
+    w.path = path;
+    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+    if (w.fd < 0) {
+        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
+        goto out;
+    }
+    rc = write_parts(&w, model, optim, err);
+    if (rc == ZEP_OK && fsync(w.fd) < 0)
+        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
+    if (close(w.fd) < 0 && rc == ZEP_OK)
+        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
+    out->first = optim->first[optim->rank];
+    out->last = optim->first[optim->rank + 1];
+    out->bytes = w.bytes;
+    out->digest = zep_digest_final(w.digest);
+out:
+    zep_digest_free(w.digest);
+    free(path);
+    return rc;
+}
+
+/* Rank 0: MANIFEST, then the final name, then the parent's fsync. A checkpoint of the same step that is there already (an earlier attempt's) is replaced. */
+static int commit(const char *root, const char *work, const struct zep_manifest *m, const struct zep_model *model, struct zep_error *err)
+{
+    char name[64], old_name[96];
+    char *text = zep_manifest_write(m, model), *path = zep_fs_join(work, "MANIFEST"), *final = NULL, *old = NULL;
+    int rc;
+
+    snprintf(name, sizeof name, "step-%" PRId64, m->info.step);
+    snprintf(old_name, sizeof old_name, "%s.replaced", name);
+    final = zep_fs_join(root, name);
+    old = zep_fs_join(root, old_name);
+    if (!text || !path || !final || !old) {
+        rc = zep_error_nomem(err, "checkpoint");
+        goto out;
+    }
+    if ((rc = zep_fs_write_atomic(path, text, strlen(text), 0666, err)) < 0)
+        goto out;
+    if (zep_fs_exists(final) && rename(final, old) < 0) {
+        rc = zep_error_set(err, ZEP_EIO, "%s: %s", final, strerror(errno));
+        goto out;
+    }
+    if (rename(work, final) < 0) {
+        rc = zep_error_set(err, ZEP_EIO, "%s: %s", final, strerror(errno));
+        if (rename(old, final) < 0 && errno != ENOENT)
+            zep_log(ZEP_LOG_WARN, "%s: %s", old, strerror(errno));
+        goto out;
+    }
+    rc = zep_fs_fsync_dir(root, err);
+    if (rc == ZEP_OK && zep_fs_exists(old))
+        zep_fs_remove_tree(old, NULL);
+out:
+    free(text);
+    free(path);
+    free(final);
+    free(old);
+    return rc;
+}
+
+/* After a commit: complete ones beyond keep, and what broken attempts left ("step-N.TOKEN"). We hold the run's lock, so nobody else is writing here. */
+static void prune(const char *root, int keep)
+{
+    char **names, *path;
+    int n;
+
+    if (zep_ckpt_list(root, &names, &n, NULL) == ZEP_OK) {
+        for (int i = 0; i < n; i++) {
+            if (i >= keep && (path = zep_fs_join(root, names[i]))) {
+                zep_fs_remove_tree(path, NULL);
+                free(path);
+            }
+            free(names[i]);
+        }
+        free(names);
+    }
+    if (zep_fs_list(root, &names, &n, NULL) == ZEP_OK) {
+        for (int i = 0; i < n; i++) {
+            if (strncmp(names[i], "step-", 5) == 0 && strchr(names[i], '.') && (path = zep_fs_join(root, names[i]))) {
+                zep_fs_remove_tree(path, NULL);
+                free(path);
+            }
+            free(names[i]);
+        }
+        free(names);
+    }
+}
+
+static int make_token(char token[TOKEN_LEN + 1], struct zep_error *err)
+{
+    unsigned char raw[TOKEN_LEN / 2];
+    int fd = open("/dev/urandom", O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd < 0 ? -1 : read(fd, raw, sizeof raw);
+
+    if (fd >= 0)
+        close(fd);
+    if (n != (ssize_t)sizeof raw)
+        return zep_error_set(err, ZEP_EIO, "/dev/urandom: %s", strerror(errno));
+    for (size_t i = 0; i < sizeof raw; i++)
+        snprintf(token + 2 * i, 3, "%02x", raw[i]);
+    return ZEP_OK;
+}
+
+/* Rank 0 makes the folder; its path goes to all. */
+static int open_work(struct zep_comm *comm, const char *root, int64_t step, char **work_out, struct zep_error *err)
+{
+    char name[96] = "", token[TOKEN_LEN + 1];
+    char *work = NULL;
+    int rc = ZEP_OK;
+
+    if (zep_comm_rank(comm) == 0 && (rc = zep_fs_mkdir_p(root, err)) == ZEP_OK && (rc = make_token(token, err)) == ZEP_OK) {
+        snprintf(name, sizeof name, "step-%" PRId64 ".%s", step, token);
+        work = zep_fs_join(root, name);
+        if (!work)
+            rc = zep_error_nomem(err, "checkpoint");
+        else if (mkdir(work, 0777) < 0)
+            rc = zep_error_set(err, ZEP_EIO, "%s: %s", work, strerror(errno));
+    }
+    if ((rc = zep_agree(comm, rc, err)) < 0) {
+        free(work);
+        return rc;
+    }
+    if ((rc = zep_comm_bcast(comm, 0, name, sizeof name, err)) < 0) {
+        free(work);
+        return rc;
+    }
+    if (!work && !(work = zep_fs_join(root, name)))
+        return zep_error_nomem(err, "checkpoint");
+    *work_out = work;
+    return ZEP_OK;
+}
+
+int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *info, const struct zep_model *model, const struct zep_optim *optim, int keep,
+                  int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err)
+{
+    int rank = zep_comm_rank(comm), size = zep_comm_size(comm), rc;
+    struct zep_manifest m = {.info = *info, .n_part = optim->m ? 3 : 1, .n_shard = size};
+    struct zep_shard mine = {0};
+    char *root = zep_fs_join(rundir, "checkpoints"), *work = NULL;
+
+    m.shard = rank == 0 ? zep_calloc((size_t)size, sizeof *m.shard) : NULL;
+    rc = !root || (rank == 0 && !m.shard) ? zep_error_nomem(err, "checkpoint") : ZEP_OK;
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, root, info->step, &work, err)) < 0)
+        goto out;
+    rc = write_shard(work, model, optim, &mine, err);
+    if ((rc = zep_agree(comm, rc, err)) < 0)
+        goto err_work;
+    if ((rc = zep_comm_gather(comm, 0, &mine, sizeof mine, m.shard, err)) < 0)
+        goto err_work;
+    if (rank == 0) {
+        rc = confirm ? confirm(arg, err) : ZEP_OK;
+        if (rc == ZEP_OK)
+            rc = commit(root, work, &m, model, err);
+    }
+    if ((rc = zep_agree(comm, rc, err)) < 0)
+        goto err_work;
+    if (rank == 0)
+        prune(root, keep);
+    snprintf(name_out, 64, "step-%" PRId64, info->step);
+    *bytes_out = 0;
+    for (int i = 0; rank == 0 && i < size; i++)
+        *bytes_out += m.shard[i].bytes;
+    goto out;
+err_work:
+    if (rank == 0)
+        zep_fs_remove_tree(work, NULL);
+out:
+    free(m.shard);
+    free(root);
+    free(work);
+    return rc;
+}

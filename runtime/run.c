@@ -1,0 +1,368 @@
+#include "config.h"
+#include "runtime/run.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/job.h"
+#include "common/log.h"
+#include "common/rundir.h"
+#include "planner/dataset.h"
+#include "runtime/agree.h"
+#include "runtime/checkpoint.h"
+#include "runtime/metrics.h"
+#include "runtime/train.h"
+#include "topology/topo.h"
+
+struct run {
+    struct zep_comm *comm;
+    const struct zep_run_args *args;
+    struct zep_run_result *result;
+    struct zep_job *job;
+    struct zep_topo *topo;
+    struct zep_view *view;
+    const struct zep_kernels *kernels;
+    struct zep_dataset *set, *heldout; /* rank 0 */
+    struct zep_metrics *metrics;       /* rank 0 */
+    struct zep_train *train;
+    char *lock_token;                  /* rank 0: of the run's lock as we found it, NULL: none */
+    int64_t n_cut, eval_tokens, resumed;
+    uint64_t data_digest;
+    double start;
+};
+
+static int is_root(const struct run *r)
+{
+    return zep_comm_rank(r->comm) == 0;
+}
+
+/* Rank 0 reads a file of the run folder, all ranks get its bytes. */
+static int share_file(struct run *r, const char *name, char **text_out, size_t *len_out, struct zep_error *err)
+{
+    char *path = zep_fs_join(r->args->rundir, name), *text = NULL;
+    void *blob;
+    int rc = path ? ZEP_OK : zep_error_nomem(err, "run folder");
+
+    if (rc == ZEP_OK && is_root(r))
+        rc = zep_fs_read(path, 0, &text, len_out, err);
+    free(path);
+    rc = zep_agree(r->comm, rc, err);
+    blob = text;
+    if (rc == ZEP_OK)
+        rc = zep_comm_bcast_blob(r->comm, 0, &blob, len_out, err);
+    if (rc < 0)
+        free(blob);
+    else
+        *text_out = blob;
+    return rc;
+}
+
+static int load_inputs(struct run *r, struct zep_error *err)
+{
+    char *text = NULL;
+    size_t len;
+    int rc;
+
+    if ((rc = share_file(r, "job.yaml", &text, &len, err)) < 0)
+        return rc;
+    rc = zep_job_parse("job.yaml", text, len, &r->job, err);
+    free(text);
+    if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = share_file(r, "topology.yaml", &text, &len, err)) < 0)
+        return rc;
+    rc = zep_topo_parse("topology.yaml", text, len, &r->topo, err);
+    free(text);
+    if (rc == ZEP_OK && r->job->cluster.tp != 1)
+        rc = zep_error_set(err, ZEP_EUNSUPPORTED, "cluster.tp is %" PRId64 ": tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1",
+                           r->job->cluster.tp);
+    if (rc == ZEP_OK)
+        rc = zep_view_new(r->topo, (int)r->job->cluster.nodes, (int)r->job->cluster.devices, (int)r->job->cluster.tp, &r->view, err);
+    return zep_agree(r->comm, rc, err);
+}
+
+/* Ranks take their place on the topology: by host name where the hosts are nodes of the topology; virtual nodes keep the order of ranks. */
+static int take_places(struct run *r, struct zep_error *err)
+{
+    int size = zep_comm_size(r->comm), known = 0, rc;
+    const char *const *host;
+    int32_t *node;
+
+    if (size != r->view->n_dev)
+        rc = zep_error_set(err, ZEP_EINVAL, "%d ranks were started for %d devices", size, r->view->n_dev);
+    else
+        rc = ZEP_OK;
+    if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = zep_comm_hosts(r->comm, &host, err)) < 0)
+        return rc;
+    node = zep_calloc((size_t)size, sizeof *node);
+    if (!node)
+        return zep_error_nomem(err, "ranks");
+    for (int i = 0; i < size; i++) {
+        node[i] = zep_topo_find_node(r->topo, host[i]);
+        known += node[i] >= 0;
+    }
+    if (known == size || known == 0) {
+        rc = zep_comm_arrange(r->comm, r->view->n_dev, 1, r->view->dev_node, known ? node : NULL, err);
+    } else {
+        rc = ZEP_OK;
+        for (int i = 0; i < size && rc == ZEP_OK; i++)
+            if (node[i] < 0)
+                rc = zep_error_set(err, ZEP_EINVAL, "a rank runs on host '%s', which is no node of the topology, while others' hosts are", host[i]);
+    }
+    free(node);
+    return zep_agree(r->comm, rc, err);
+}
+
+static int open_set(struct run *r, const char *key, const char *prefix, struct zep_dataset **out, struct zep_error *err)
+{
+    int64_t cut = 0;
+    int rc;
+
+    if ((rc = zep_dataset_open(prefix, out, err)) == ZEP_OK)
+        rc = zep_dataset_limit(*out, r->job->data.context, strcmp(r->job->data.too_long, "cut") == 0, &cut, err);
+    r->n_cut += cut;
+    if (rc < 0)
+        zep_error_prefix(err, "%s", key);
+    return rc;
+}
+
+static int open_data(struct run *r, struct zep_error *err)
+{
+    int64_t told[3] = {0};
+    int rc = ZEP_OK;
+
+    if (is_root(r)) {
+        if (!*r->job->data.train)
+            rc = zep_error_set(err, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set made by `zeppelin data`");
+        if (rc == ZEP_OK)
+            rc = open_set(r, "data.train", r->job->data.train, &r->set, err);
+        if (rc == ZEP_OK && *r->job->data.heldout)
+            rc = open_set(r, "data.heldout", r->job->data.heldout, &r->heldout, err);
+        if (rc == ZEP_OK) {
+            int64_t have = r->heldout ? zep_dataset_n_token(r->heldout) : 0;
+
+            told[0] = have < r->job->train.eval_tokens ? have : r->job->train.eval_tokens;
+            told[1] = (int64_t)zep_dataset_digest(r->set);
+            told[2] = r->n_cut;
+        }
+    }
+    if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = zep_comm_bcast(r->comm, 0, told, sizeof told, err)) < 0)
+        return rc;
+    r->eval_tokens = told[0];
+    r->data_digest = (uint64_t)told[1];
+    r->n_cut = told[2];
+    return ZEP_OK;
+}
+
+static char *read_lock_token(const char *rundir)
+{
+    char *path = zep_fs_join(rundir, "lock"), *text = NULL, *token = NULL;
+    size_t len;
+
+    if (path && zep_fs_exists(path) && zep_fs_read(path, 65536, &text, &len, NULL) == ZEP_OK) {
+        json_t *j = json_loadb(text, len, 0, NULL);
+        const char *s = json_string_value(json_object_get(j, "token"));
+
+        token = s ? strdup(s) : NULL;
+        json_decref(j);
+    }
+    free(text);
+    free(path);
+    return token;
+}
+
+/* Before a checkpoint becomes visible: is the run's lock still the one under which we were started? */
+static int confirm_lock(void *arg, struct zep_error *err)
+{
+    const struct run *r = arg;
+    char *now;
+    int rc = ZEP_OK;
+
+    if (!r->lock_token)
+        return ZEP_OK;
+    now = read_lock_token(r->args->rundir);
+    if (!now || strcmp(now, r->lock_token) != 0)
+        rc = zep_error_set(err, ZEP_EREFUSED, "the lock of %s was taken over by another run", r->args->rundir);
+    free(now);
+    return rc;
+}
+
+static struct zep_ckpt_info ckpt_info(const struct run *r)
+{
+    return (struct zep_ckpt_info){r->result->step, r->job->train.seed, r->data_digest, r->job->train.tokens};
+}
+
+static int save_checkpoint(struct run *r, struct zep_error *err)
+{
+    struct zep_ckpt_info info = ckpt_info(r);
+    double t0 = zep_clock_now();
+    int64_t bytes;
+    char name[64];
+    int rc;
+
+    zep_comm_set_phase(r->comm, "checkpoint");
+    rc = zep_ckpt_save(r->comm, r->args->rundir, &info, zep_train_model(r->train), zep_train_optim(r->train), (int)r->job->checkpoint.keep, confirm_lock, r, name,
+                       &bytes, err);
+    if (rc < 0)
+        return rc;
+    memcpy(r->result->checkpoint, name, sizeof r->result->checkpoint);
+    if (is_root(r))
+        rc = zep_metrics_write_checkpoint(r->metrics, info.step, name, bytes, zep_clock_now() - t0, err);
+    return zep_agree(r->comm, rc, err);
+}
+
+static int evaluate(struct run *r, struct zep_error *err)
+{
+    double t0 = zep_clock_now(), loss;
+    int64_t n_target;
+    int rc;
+
+    if (r->eval_tokens == 0)
+        return ZEP_OK;
+    if ((rc = zep_train_eval(r->train, r->eval_tokens, &loss, &n_target, err)) < 0)
+        return rc;
+    if (is_root(r))
+        rc = zep_metrics_write_eval(r->metrics, r->result->step, loss, n_target, zep_clock_now() - t0, err);
+    return zep_agree(r->comm, rc, err);
+}
+
+static int save_plans(struct run *r, int64_t step, struct zep_error *err)
+{
+    const struct zep_plan *plan;
+    int rc = ZEP_OK;
+
+    for (int i = 0; rc == ZEP_OK && (plan = zep_train_plan(r->train, i)); i++) {
+        struct zep_buf b = ZEP_BUF_INIT;
+        char name[64];
+        char *path;
+
+        snprintf(name, sizeof name, "plans/step-%" PRId64 ".%d.json", step, i);
+        path = zep_fs_join(r->args->rundir, name);
+        rc = path ? zep_plan_to_json(plan, &b, err) : zep_error_nomem(err, "plan");
+        if (rc == ZEP_OK)
+            rc = zep_fs_write_atomic(path, b.data, b.len, 0666, err);
+        zep_buf_free(&b);
+        free(path);
+    }
+    return rc;
+}
+
+static int start_training(struct run *r, struct zep_error *err)
+{
+    struct zep_ckpt_info expect, found = {0};
+    int rc;
+
+    rc = zep_kernels_select(&r->kernels, err);
+    if ((rc = zep_agree(r->comm, rc, err)) < 0)
+        return rc;
+    rc = zep_train_new(r->comm, r->job, r->view, r->kernels, r->set, r->heldout, &r->train, err);
+    if (rc < 0)
+        return rc;
+    expect = ckpt_info(r);
+    zep_comm_set_phase(r->comm, "loading the checkpoint");
+    if ((rc = zep_ckpt_load(r->comm, r->args->rundir, &expect, zep_train_model(r->train), zep_train_optim(r->train), &found, r->result->checkpoint, err)) < 0)
+        return rc;
+    r->resumed = r->result->step = found.step;
+    zep_train_set_step(r->train, found.step);
+    if (is_root(r)) {
+        struct zep_metrics_start s = {
+            .ranks = zep_comm_size(r->comm),
+            .nodes = r->view->n_node,
+            .devices = r->view->n_dev / r->view->n_node,
+            .step = found.step,
+            .params = zep_train_model(r->train)->n_weight,
+            .capacity = zep_train_capacity(r->train),
+            .cut_documents = r->n_cut,
+            .kernels = r->kernels->name,
+            .gemm = zep_gemm_name(),
+            .method = r->job->plan.method,
+        };
+
+        r->lock_token = read_lock_token(r->args->rundir);
+        rc = zep_metrics_open(r->args->rundir, r->args->attempt, &r->metrics, err);
+        if (rc == ZEP_OK)
+            rc = zep_metrics_write_start(r->metrics, &s, err);
+    }
+    return zep_agree(r->comm, rc, err);
+}
+
+/* What is due after a step: its record, its plan, an evaluation, a checkpoint. */
+static int after_step(struct run *r, const struct zep_step_stats *st, int last, struct zep_error *err)
+{
+    const struct zep_job *job = r->job;
+    int rc = ZEP_OK;
+
+    zep_comm_set_phase(r->comm, "metrics");
+    if (is_root(r)) {
+        rc = zep_metrics_write_step(r->metrics, st, zep_comm_size(r->comm), err);
+        if (rc == ZEP_OK && job->plan.save_every > 0 && st->step % job->plan.save_every == 0)
+            rc = save_plans(r, st->step, err);
+    }
+    if ((rc = zep_agree(r->comm, rc, err)) < 0)
+        return rc;
+    if (last || st->stop || (job->checkpoint.every > 0 && st->step % job->checkpoint.every == 0))
+        if ((rc = save_checkpoint(r, err)) < 0)
+            return rc;
+    if (last || (!st->stop && job->train.eval_every > 0 && st->step % job->train.eval_every == 0))
+        return evaluate(r, err);
+    return ZEP_OK;
+}
+
+static int train(struct run *r, struct zep_error *err)
+{
+    int rc;
+
+    if (r->result->step == 0 && (rc = evaluate(r, err)) < 0)
+        return rc;
+    while (r->result->step < r->job->train.steps) {
+        struct zep_step_stats st;
+
+        if ((rc = zep_train_step(r->train, (unsigned)*r->args->stop, &st, err)) < 0)
+            return rc;
+        r->result->step = st.step;
+        if ((rc = after_step(r, &st, st.step == r->job->train.steps, err)) < 0)
+            return rc;
+        if (st.stop && st.step < r->job->train.steps)
+            return zep_error_set(err, ZEP_ESTOPPED, "stopped on request after step %" PRId64 " of %" PRId64, st.step, r->job->train.steps);
+    }
+    return ZEP_OK;
+}
+
+static void release(struct run *r)
+{
+    zep_train_free(r->train);
+    zep_metrics_close(r->metrics);
+    zep_dataset_close(r->set);
+    zep_dataset_close(r->heldout);
+    zep_view_free(r->view);
+    zep_topo_free(r->topo);
+    zep_job_free(r->job);
+    free(r->lock_token);
+}
+
+int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_run_result *result, struct zep_error *err)
+{
+    struct run r = {.comm = comm, .args = args, .result = result, .start = zep_clock_now()};
+    int rc;
+
+    memset(result, 0, sizeof *result);
+    zep_comm_set_phase(comm, "start-up");
+    if ((rc = load_inputs(&r, err)) < 0)
+        goto out;
+    zep_comm_set_timeout(comm, r.job->cluster.timeout_s);
+    if ((rc = take_places(&r, err)) < 0 || (rc = open_data(&r, err)) < 0 || (rc = start_training(&r, err)) < 0)
+        goto out;
+    rc = train(&r, err);
+    if (is_root(&r) && (rc == ZEP_OK || rc == ZEP_ESTOPPED))
+        zep_metrics_write_end(r.metrics, result->step, rc == ZEP_OK ? "done" : "stopped", zep_clock_now() - r.start, NULL);
+out:
+    /* on an error that only this rank has, transfers may still be under way into our buffers: the job is about to be aborted, and nothing is freed */
+    if (rc == ZEP_OK || rc == ZEP_ESTOPPED || zep_agreed_rank(err) >= 0)
+        release(&r);
+    return rc;
+}

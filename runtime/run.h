@@ -1,0 +1,23 @@
+/* A run of one rank: set-up from the run folder, the loop over steps, checkpoints, stopping, and how it ends (design, section 12). */
+#ifndef ZEP_RUNTIME_RUN_H
+#define ZEP_RUNTIME_RUN_H
+
+#include <signal.h>
+#include "common/error.h"
+#include "runtime/comm.h"
+
+struct zep_run_args {
+    const char *rundir;
+    int attempt;
+    const volatile sig_atomic_t *stop; /* enum zep_stop bits, set by signal handlers */
+};
+
+struct zep_run_result {
+    int64_t step;        /* finished steps */
+    char checkpoint[64]; /* last good one of this attempt or the one resumed from; "" none */
+};
+
+/* ZEP_OK: trained to the last step. ZEP_ESTOPPED: stopped on request, checkpoint written. Collective. result is filled as far as it got. */
+int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_run_result *result, struct zep_error *err);
+
+#endif
