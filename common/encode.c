@@ -1,0 +1,125 @@
+#include "config.h"
+#include "common/encode.h"
+
+#include <string.h>
+
+static int refuse_control(const char *s, struct zep_error *err)
+{
+    for (const char *p = s; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            return zep_error_set(err, ZEP_EINVAL, "control character 0x%02x at byte %d of '%.*s': not allowed here", (unsigned char)*p, (int)(p - s) + 1,
+                                 (int)(p - s), s);
+    return ZEP_OK;
+}
+
+static int only(const char *s, const char *extra)
+{
+    static const char alnum[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
+
+    if (!*s)
+        return 0;
+    for (; *s; s++)
+        if (!strchr(alnum, *s) && !strchr(extra, *s))
+            return 0;
+    return 1;
+}
+
+int zep_encode_shell(struct zep_buf *b, const char *s, struct zep_error *err)
+{
+    int rc;
+
+    if ((rc = refuse_control(s, err)) < 0)
+        return rc;
+    if (only(s, "_./:=,@%+-")) {
+        zep_buf_puts(b, s);
+        return zep_buf_ok(b, err);
+    }
+    zep_buf_puts(b, "'");
+    for (; *s; s++) {
+        if (*s == '\'')
+            zep_buf_puts(b, "'\\''");
+        else
+            zep_buf_add(b, s, 1);
+    }
+    zep_buf_puts(b, "'");
+    return zep_buf_ok(b, err);
+}
+
+/* sbatch (src/sbatch/opt.c, _get_argument) reads the rest of a #SBATCH line like this: outside quotes a backslash takes the next character as it is, ' and " quote up to the same quote, inside " a
+ * backslash still escapes, a blank ends the argument, # starts a comment. Backslashes before each special character outside quotes are read the same by all of its versions. */
+int zep_encode_sbatch(struct zep_buf *b, const char *s, struct zep_error *err)
+{
+    int rc;
+
+    if ((rc = refuse_control(s, err)) < 0)
+        return rc;
+    if (!*s)
+        zep_buf_puts(b, "\"\"");
+    for (; *s; s++) {
+        if (strchr(" \\'\"#$`", *s))
+            zep_buf_puts(b, "\\");
+        zep_buf_add(b, s, 1);
+    }
+    return zep_buf_ok(b, err);
+}
+
+int zep_encode_slurm_path(struct zep_buf *b, const char *s, struct zep_error *err)
+{
+    int rc;
+
+    if ((rc = refuse_control(s, err)) < 0)
+        return rc;
+    if (strchr(s, '\\'))
+        return zep_error_set(err, ZEP_EINVAL, "'%s': a backslash cannot stand in a Slurm file name (it switches all patterns off)", s);
+    for (; *s; s++)
+        zep_buf_add(b, "%%", *s == '%' ? 2 : 0), zep_buf_add(b, s, *s == '%' ? 0 : 1);
+    return zep_buf_ok(b, err);
+}
+
+/* Length of the valid UTF-8 sequence at s, 0: invalid. */
+static int utf8_len(const unsigned char *s)
+{
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if ((n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0))) || (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))))
+        return 0;
+    return n;
+}
+
+int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err)
+{
+    int rc;
+
+    if ((rc = refuse_control(s, err)) < 0)
+        return rc;
+    while (*s) {
+        int n = utf8_len((const unsigned char *)s);
+
+        if (n == 0)
+            zep_buf_puts(b, "\xef\xbf\xbd");
+        else if (*s == '&')
+            zep_buf_puts(b, "&amp;");
+        else if (*s == '<')
+            zep_buf_puts(b, "&lt;");
+        else if (*s == '>')
+            zep_buf_puts(b, "&gt;");
+        else if (*s == '"')
+            zep_buf_puts(b, "&quot;");
+        else if (*s == '\'')
+            zep_buf_puts(b, "&#39;");
+        else
+            zep_buf_add(b, s, (size_t)n);
+        s += n ? n : 1;
+    }
+    return zep_buf_ok(b, err);
+}
+
+int zep_check_hostname(const char *s, struct zep_error *err)
+{
+    if (*s == '-' || strlen(s) > 253 || !only(s, "._-"))
+        return zep_error_set(err, ZEP_EINVAL, "host name '%.300s': expected letters, digits, '.', '_' and '-', not beginning with '-', at most 253", s);
+    return ZEP_OK;
+}
