@@ -1,0 +1,3 @@
+#include "kernels/cpu/vec_avx2.h"
+
+#include "kernels/cpu/ops_impl.h"

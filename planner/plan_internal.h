@@ -1,0 +1,61 @@
+/* What the files of planner/ share: drafts (what a method decides), routing and remapping. */
+#ifndef ZEP_PLANNER_PLAN_INTERNAL_H
+#define ZEP_PLANNER_PLAN_INTERNAL_H
+
+#include "planner/plan.h"
+
+#define ZEP_PLAN_MAX_TOKENS ((int64_t)1 << 40) /* of a batch: squares of lengths then fit into 128 bits with room to spare */
+
+/* Sets of small integers (devices or nodes, ascending), each stored once, each with a running rot. */
+struct zep_set {
+    int32_t item0, n;
+    int32_t rot; /* of the next sequence cut over this set */
+};
+
+struct zep_sets {
+    int n, cap;
+    struct zep_set *set;
+    int n_item, cap_item;
+    int32_t *item;
+    int n_bucket; /* power of two */
+    int32_t *bucket; /* set + 1, 0 empty */
+};
+
+void zep_sets_free(struct zep_sets *sets);
+void zep_sets_reset(struct zep_sets *sets); /* empty again, memory kept */
+/* The number of the set with these n items, made where it is new. Negative: out of memory (zep_status). */
+int zep_sets_get(struct zep_sets *sets, const int32_t *item, int n, struct zep_error *err);
+
+/* What a method decides: for each sequence its set of devices and its rot, and the order in which sequences of one ring come. */
+struct zep_draft {
+    int n_seq;
+    int32_t *set;   /* [n_seq] */
+    int32_t *rot;   /* [n_seq] */
+    int32_t *order; /* [n_seq] a permutation of the sequences */
+    struct zep_sets sets;
+};
+
+int zep_draft_init(struct zep_draft *draft, int n_seq, struct zep_error *err);
+void zep_draft_free(struct zep_draft *draft);
+/* Puts a sequence on a set with the set's running rot and moves that on by the sequence's remainder. */
+void zep_draft_place(struct zep_draft *draft, int seq, int64_t len, int set);
+/* Makes rings of the sets in use, hops (with proxies if routing), moves, and finishes the plan. */
+int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const struct zep_plan_opts *opts, int routing, const struct zep_draft *draft, struct zep_plan **plan_out,
+                        struct zep_error *err);
+
+/* Tokens that member m of a ring of G holds of a sequence: both chunks. */
+int64_t zep_member_tokens(int64_t len, int n_member, int rot, int m);
+/* The rot that follows a sequence of len tokens. */
+int32_t zep_rot_next(int64_t len, int n_member, int32_t rot);
+/* rows[m] += tokens of member m over all sequences of the ring. */
+void zep_ring_rows(const struct zep_plan *plan, int ring, int64_t *rows);
+
+/* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. */
+int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err);
+/* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. */
+int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err);
+
+/* The methods. */
+extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;
+
+#endif

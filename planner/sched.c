@@ -1,0 +1,524 @@
+#include "config.h"
+#include "planner/sched.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "planner/sched_internal.h"
+
+/* Phases number the keys, so that these ascend over a pass. */
+enum phase { PHASE_IN = 1, PHASE_INTER, PHASE_INTRA, PHASE_OUT, N_PHASE };
+
+static int64_t make_key(enum zep_pass pass, enum phase phase, int round, int stage)
+{
+    return ((int64_t)pass * N_PHASE + phase) << 40 | (int64_t)round << 2 | stage;
+}
+
+static int add_xfer(struct zep_sched *s, int send, int peer, enum zep_space space, int slot, int64_t row, int64_t n, struct zep_error *err)
+{
+    if (s->n_xfer == s->cap_xfer) {
+        int cap = s->cap_xfer ? 2 * s->cap_xfer : 16;
+        struct zep_xfer *xfer = zep_reallocarray(s->xfer, (size_t)cap, sizeof *xfer);
+
+        if (!xfer)
+            return zep_error_nomem(err, "schedule");
+        s->xfer = xfer;
+        s->cap_xfer = cap;
+    }
+    s->xfer[s->n_xfer++] = (struct zep_xfer){send, peer, {space, slot, row}, n};
+    return ZEP_OK;
+}
+
+/* --- pairs --- */
+
+static int add_pair(struct zep_sched *s, const struct zep_pair *pair, struct zep_error *err)
+{
+    if (s->n_pair == s->cap_pair) {
+        int cap = s->cap_pair ? 2 * s->cap_pair : 32;
+        struct zep_pair *p = zep_reallocarray(s->pair, (size_t)cap, sizeof *p);
+
+        if (!p)
+            return zep_error_nomem(err, "schedule");
+        s->pair = p;
+        s->cap_pair = cap;
+    }
+    s->pair[s->n_pair++] = *pair;
+    return ZEP_OK;
+}
+
+/* The two chunks of a member: number, begin, tokens, and its row in the member's block. */
+struct chunks {
+    int c[2];
+    int64_t begin[2], n[2], row[2];
+};
+
+static void member_chunks(const struct zep_plan_seq *seq, int n_member, int pos, int64_t row, struct chunks *out)
+{
+    out->c[0] = pos;
+    out->c[1] = 2 * n_member - 1 - pos;
+    for (int i = 0; i < 2; i++) {
+        int64_t end;
+
+        zep_chunk_range(seq->len, n_member, seq->rot, out->c[i], &out->begin[i], &end);
+        out->n[i] = end - out->begin[i];
+        out->row[i] = row;
+        row += out->n[i];
+    }
+}
+
+/* Whether the queries of member pos see anything of the block of member b. */
+static int step_works(const struct zep_plan *plan, const struct sched_ring *ring, int b)
+{
+    const struct zep_plan_ring *r = &plan->ring[ring->ring];
+
+    if (!ring->n || r->n_member == 1)
+        return ring->n > 0;
+    for (int i = 0; i < r->n_seq; i++) {
+        const struct zep_plan_seq *seq = &plan->seq[plan->ring_seq[r->seq0 + i]];
+        struct chunks q, k;
+
+        member_chunks(seq, r->n_member, ring->pos, 0, &q);
+        member_chunks(seq, r->n_member, b, 0, &k);
+        for (int x = 0; x < 2; x++)
+            for (int y = 0; y < 2; y++)
+                if (q.n[x] && k.n[y] && k.c[y] <= q.c[x])
+                    return 1;
+    }
+    return 0;
+}
+
+static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, int b, struct zep_error *err)
+{
+    const struct zep_plan *plan = s->plan;
+    const struct zep_plan_ring *r = &plan->ring[ring->ring];
+    int64_t q_row = ring->row0, k_row = 0;
+    int rc;
+
+    s->n_pair = 0;
+    for (int i = 0; i < r->n_seq; i++) {
+        const struct zep_plan_seq *seq = &plan->seq[plan->ring_seq[r->seq0 + i]];
+        struct chunks q, k;
+
+        if (r->n_member == 1) {
+            if ((rc = add_pair(s, &(struct zep_pair){q_row, seq->len, 0, k_row, seq->len, 0}, err)) < 0)
+                return rc;
+            q_row += seq->len;
+            k_row += seq->len;
+            continue;
+        }
+        member_chunks(seq, r->n_member, ring->pos, q_row, &q);
+        member_chunks(seq, r->n_member, b, k_row, &k);
+        q_row += q.n[0] + q.n[1];
+        k_row += k.n[0] + k.n[1];
+        for (int x = 0; x < 2; x++)
+            for (int y = 0; y < 2; y++)
+                if (q.n[x] && k.n[y] && k.c[y] <= q.c[x] &&
+                    (rc = add_pair(s, &(struct zep_pair){q.row[x], q.n[x], q.begin[x], k.row[y], k.n[y], k.begin[y]}, err)) < 0)
+                    return rc;
+    }
+    return ZEP_OK;
+}
+
+/* --- groups of ring hops --- */
+
+/* The message of one hop in one round. */
+struct message {
+    int dkv;    /* 0: block of keys and values, 1: accumulator */
+    int hop;    /* its number t of the G-1 or G hops of that kind */
+    int64_t n;
+};
+
+/* What the sender sends from: what step hop-1 used or left. */
+static int send_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, struct zep_error *err)
+{
+    const struct sched_ring *ring = &s->ring[item->out];
+    int par = (m->hop - 1) & 1;
+
+    if (m->dkv) {
+        if (ring->dkv_mark[par] > s->after)
+            s->after = ring->dkv_mark[par];
+        return add_xfer(s, 1, peer, ZEP_RING_DKV, 2 * ring->j + par, row, n, err);
+    }
+    if (m->hop == 1)
+        return add_xfer(s, 1, peer, ZEP_ATT_KV, 0, ring->row0 + row, n, err);
+    return add_xfer(s, 1, peer, ZEP_RING_KV, 2 * ring->j + par, row, n, err);
+}
+
+/* What the receiver receives into; lane_groups: how many groups of the lane there are with this one. */
+static int recv_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, int32_t lane_groups, struct zep_error *err)
+{
+    struct sched_ring *ring = &s->ring[item->in];
+    int par = m->hop & 1;
+
+    if (!m->dkv) {
+        if (ring->kv_mark[par] > s->after)
+            s->after = ring->kv_mark[par];
+        ring->kv_wait[par] = lane_groups;
+        return add_xfer(s, 0, peer, ZEP_RING_KV, 2 * ring->j + par, row, n, err);
+    }
+    if (m->hop == ring->n_member)
+        return add_xfer(s, 0, peer, ZEP_ATT_DKV, 0, ring->row0 + row, n, err);
+    if (ring->dkv_mark[par] > s->after)
+        s->after = ring->dkv_mark[par];
+    ring->dkv_wait[par] = lane_groups;
+    return add_xfer(s, 0, peer, ZEP_RING_DKV, 2 * ring->j + par, row, n, err);
+}
+
+/* The device's transfers of one part in one stage. */
+static int add_part(struct zep_sched *s, const struct sched_item *item, const struct message *m, int stage, int32_t lane_groups, struct zep_error *err)
+{
+    int64_t row = m->n * item->part / item->n_part, n = m->n * (item->part + 1) / item->n_part - row;
+    enum zep_space staging = m->dkv ? ZEP_PROXY_DKV : ZEP_PROXY_KV;
+    int dev = s->dev, rc = ZEP_OK;
+
+    if (!n)
+        return ZEP_OK;
+    if (stage == 0 && item->src != item->sender) {
+        if (item->out >= 0)
+            rc = send_own(s, item, m, item->src, row, n, err);
+        if (rc == ZEP_OK && item->src == dev)
+            rc = add_xfer(s, 0, item->sender, staging, item->stage, 0, n, err);
+    } else if (stage == 1) {
+        if (item->src == dev)
+            rc = item->out >= 0 ? send_own(s, item, m, item->dst, row, n, err) : add_xfer(s, 1, item->dst, staging, item->stage, 0, n, err);
+        if (rc == ZEP_OK && item->dst == dev)
+            rc = item->in >= 0 ? recv_own(s, item, m, item->src, row, n, lane_groups, err) : add_xfer(s, 0, item->src, staging, item->stage, 0, n, err);
+    } else if (stage == 2 && item->dst != item->receiver) {
+        if (item->dst == dev)
+            rc = add_xfer(s, 1, item->receiver, staging, item->stage, 0, n, err);
+        if (rc == ZEP_OK && item->in >= 0)
+            rc = recv_own(s, item, m, item->dst, row, n, lane_groups, err);
+    }
+    return rc;
+}
+
+/* All transfers of one stage of one round, in the order (ring, hop, keys before gradients, part), which is the same at both ends. */
+static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, int round, int stage, int32_t lane_groups, struct zep_error *err)
+{
+    int end, rc;
+
+    s->n_xfer = 0;
+    s->after = 0;
+    for (int i = zone->item0; i < zone->item_end; i = end) {
+        const struct sched_item *item = &s->item[i];
+        int g = s->plan->ring[item->ring].n_member;
+
+        for (end = i + 1; end < zone->item_end && s->item[end].ring == item->ring && s->item[end].from == item->from; end++)
+            ;
+        for (int dkv = 0; dkv < (s->pass == ZEP_PASS_BWD ? 2 : 1); dkv++) {
+            struct message m = {dkv, round - dkv, 0};
+
+            if (m.hop < 1 || m.hop > (dkv ? g : g - 1))
+                continue;
+            m.n = sched_block_rows(s->plan, item->ring, (item->from + 2 * g - (m.hop - 1)) % g);
+            for (int k = i; k < end; k++)
+                if ((rc = add_part(s, &s->item[k], &m, stage, lane_groups, err)) < 0)
+                    return rc;
+        }
+    }
+    return ZEP_OK;
+}
+
+/* --- the steps of a zone --- */
+
+/* Decides what step `step` computes and numbers its operations ahead: the groups of the look-ahead name them. */
+static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue, int step)
+{
+    int32_t count = s->n_compute[queue];
+
+    for (int i = zone->ring0; i < zone->ring_end; i++) {
+        struct sched_ring *ring = &s->ring[i];
+
+        ring->work = step < ring->n_member && step_works(s->plan, ring, (ring->pos + ring->n_member - step) % ring->n_member);
+        ring->step_wait = step ? ring->kv_wait[step & 1] : 0;
+        if (!ring->work)
+            continue;
+        count++;
+        if (step)
+            ring->kv_mark[step & 1] = count;
+        else
+            ring->dkv_mark[0] = count;
+    }
+    if (s->pass == ZEP_PASS_FWD || !step)
+        return;
+    for (int i = zone->ring0; i < zone->ring_end; i++)
+        if (s->ring[i].work)
+            s->ring[i].dkv_mark[step & 1] = ++count;
+}
+
+static void make_attn(struct zep_sched *s, const struct sched_ring *ring, int queue, int lane, int step, struct zep_op *op)
+{
+    int g = ring->n_member;
+
+    op->kind = ZEP_OP_ATTN;
+    op->queue = (enum zep_queue)queue;
+    op->ring = ring->ring;
+    op->step = step;
+    op->wait[lane] = ring->step_wait;
+    op->kv = step ? (struct zep_ref){ZEP_RING_KV, 2 * ring->j + (step & 1), 0} : (struct zep_ref){ZEP_ATT_KV, 0, ring->row0};
+    op->n = sched_block_rows(s->plan, ring->ring, (ring->pos + g - step) % g);
+    if (s->pass == ZEP_PASS_BWD) {
+        op->clear = g > 1;
+        if (g == 1)
+            op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
+        else if (!step)
+            op->dkv = (struct zep_ref){ZEP_RING_DKV, 2 * ring->j, 0};
+        else
+            op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->j, 0};
+    }
+    op->pair = s->pair;
+    op->n_pair = s->n_pair;
+    s->n_compute[queue]++;
+}
+
+static void make_add(struct zep_sched *s, const struct sched_ring *ring, int queue, int lane, int step, struct zep_op *op)
+{
+    op->kind = ZEP_OP_ADD;
+    op->queue = (enum zep_queue)queue;
+    op->ring = ring->ring;
+    op->step = step;
+    op->wait[lane] = ring->dkv_wait[step & 1];
+    op->dst = (struct zep_ref){ZEP_RING_DKV, 2 * ring->j + (step & 1), 0};
+    op->src = (struct zep_ref){ZEP_SCRATCH_DKV, ring->j, 0};
+    op->n = sched_block_rows(s->plan, ring->ring, (ring->pos + ring->n_member - step) % ring->n_member);
+    s->n_compute[queue]++;
+}
+
+static void make_group(struct zep_sched *s, enum zep_lane lane, int64_t key, struct zep_op *op)
+{
+    op->kind = ZEP_OP_GROUP;
+    op->lane = lane;
+    op->key = key;
+    op->xfer = s->xfer;
+    op->n_xfer = s->n_xfer;
+    s->n_group[lane]++;
+}
+
+/* Next operation of the zone s->z: 1, 0 when it has no more, negative error. Before the operations of step t come the groups of round t+2, at the start those of round 1. */
+static int next_in_zone(struct zep_sched *s, struct zep_op *op, struct zep_error *err)
+{
+    struct sched_zone *zone = &s->zone[s->z];
+    enum zep_lane lane = s->z == ZEP_QUEUE_INTER ? ZEP_LANE_WORLD : ZEP_LANE_NODE;
+    int max_round = zone->max_round[s->pass], rc;
+
+    for (;;) {
+        while (zone->step + 2 <= max_round && zone->stage < ZEP_N_STAGE) {
+            int stage = zone->stage++;
+
+            if (stage != 1 && !zone->staged)
+                continue;
+            if ((rc = make_hop_group(s, zone, zone->step + 2, stage, s->n_group[lane] + 1, err)) < 0)
+                return rc;
+            if (!s->n_xfer)
+                continue;
+            make_group(s, lane, make_key(s->pass, s->z == ZEP_QUEUE_INTER ? PHASE_INTER : PHASE_INTRA, zone->step + 2, stage), op);
+            op->after[s->z] = s->after;
+            return 1;
+        }
+        while (zone->step >= 0 && zone->i_attn < zone->ring_end) {
+            const struct sched_ring *ring = &s->ring[zone->i_attn++];
+
+            if (!ring->work)
+                continue;
+            if (!s->no_pairs && (rc = make_pairs(s, ring, (ring->pos + ring->n_member - zone->step) % ring->n_member, err)) < 0)
+                return rc;
+            make_attn(s, ring, s->z, lane, zone->step, op);
+            return 1;
+        }
+        while (s->pass == ZEP_PASS_BWD && zone->step > 0 && zone->i_add < zone->ring_end) {
+            const struct sched_ring *ring = &s->ring[zone->i_add++];
+
+            if (!ring->work)
+                continue;
+            make_add(s, ring, s->z, lane, zone->step, op);
+            return 1;
+        }
+        zone->step++;
+        if (zone->step + 2 > max_round && zone->step >= zone->max_step)
+            return 0;
+        zone->stage = 0;
+        zone->i_attn = zone->i_add = zone->ring0;
+        prepare_step(s, zone, s->z, zone->step);
+    }
+}
+
+/* --- remap --- */
+
+/* Transfers of `space_att` and `space_lin` for all moves of the device, in list order; the second pair of spaces (may be none) follows the first for each move. */
+static int make_remap_group(struct zep_sched *s, int inward, const enum zep_space att[2], const enum zep_space lin[2], struct zep_error *err)
+{
+    int64_t att_row = s->kept, lin_row = s->kept;
+    int rc;
+
+    s->n_xfer = 0;
+    for (int i = 0; i < s->n_move; i++) {
+        const struct zep_plan_move *mv = &s->plan->move[s->move[i]];
+        int from = mv->from == s->dev;
+
+        for (int k = 0; k < 2 && att[k]; k++)
+            if ((rc = add_xfer(s, from != inward, from ? mv->to : mv->from, from ? att[k] : lin[k], 0, from ? att_row : lin_row, mv->n, err)) < 0)
+                return rc;
+        *(from ? &att_row : &lin_row) += mv->n;
+    }
+    return ZEP_OK;
+}
+
+/* The remap phases: what goes in and what comes out, by pass. */
+static const enum zep_space remap_att[2][2][2] = {
+    {{ZEP_ATT_Q, ZEP_ATT_KV}, {ZEP_ATT_O, ZEP_SPACE_NONE}},
+    {{ZEP_ATT_DO, ZEP_SPACE_NONE}, {ZEP_ATT_DQ, ZEP_ATT_DKV}},
+};
+static const enum zep_space remap_lin[2][2][2] = {
+    {{ZEP_LIN_Q, ZEP_LIN_KV}, {ZEP_LIN_O, ZEP_SPACE_NONE}},
+    {{ZEP_LIN_DO, ZEP_SPACE_NONE}, {ZEP_LIN_DQ, ZEP_LIN_DKV}},
+};
+
+static int next_remap_group(struct zep_sched *s, int out, struct zep_op *op, struct zep_error *err)
+{
+    int rc = make_remap_group(s, !out, remap_att[s->pass][out], remap_lin[s->pass][out], err);
+
+    if (rc < 0 || !s->n_xfer)
+        return rc;
+    make_group(s, ZEP_LANE_WORLD, make_key(s->pass, out ? PHASE_OUT : PHASE_IN, 0, 0), op);
+    return 1;
+}
+
+static int next_copy(struct zep_sched *s, int out, int k, struct zep_op *op)
+{
+    enum zep_space att = remap_att[s->pass][out][k], lin = remap_lin[s->pass][out][k];
+
+    if (!s->kept || !att)
+        return 0;
+    op->kind = ZEP_OP_COPY;
+    op->dst = (struct zep_ref){out ? lin : att, 0, 0};
+    op->src = (struct zep_ref){out ? att : lin, 0, 0};
+    op->n = s->kept;
+    return 1;
+}
+
+/* --- the stream --- */
+
+int zep_sched_next(struct zep_sched *s, struct zep_op *op, struct zep_error *err)
+{
+    int rc = 0;
+
+    memset(op, 0, sizeof *op);
+    while (s->state != SCHED_END) {
+        switch (s->state) {
+        case SCHED_IN_GROUP:
+        case SCHED_OUT_GROUP:
+            rc = next_remap_group(s, s->state == SCHED_OUT_GROUP, op, err);
+            break;
+        case SCHED_IN_COPY:
+        case SCHED_IN_COPY_2:
+            rc = next_copy(s, 0, s->state == SCHED_IN_COPY_2, op);
+            break;
+        case SCHED_OUT_COPY:
+        case SCHED_OUT_COPY_2:
+            rc = next_copy(s, 1, s->state == SCHED_OUT_COPY_2, op);
+            break;
+        case SCHED_IN_BARRIER:
+        case SCHED_OUT_BARRIER:
+            op->kind = ZEP_OP_BARRIER;
+            rc = 1;
+            break;
+        case SCHED_ZONES:
+            if ((rc = next_in_zone(s, op, err)) != 0)
+                return rc;
+            if (++s->z < ZEP_N_QUEUE)
+                continue;
+            break;
+        case SCHED_END:
+            break;
+        }
+        if (rc < 0)
+            return rc;
+        s->state++;
+        if (rc)
+            return rc;
+    }
+    return 0;
+}
+
+void zep_sched_rewind(struct zep_sched *s)
+{
+    s->state = SCHED_IN_GROUP;
+    s->z = 0;
+    memset(s->n_group, 0, sizeof s->n_group);
+    memset(s->n_compute, 0, sizeof s->n_compute);
+    for (int z = 0; z < ZEP_N_QUEUE; z++) {
+        struct sched_zone *zone = &s->zone[z];
+
+        zone->step = -1;
+        zone->stage = 0;
+        zone->i_attn = zone->i_add = zone->ring0;
+    }
+    for (int i = 0; i < s->n_ring; i++) {
+        struct sched_ring *ring = &s->ring[i];
+
+        memset(ring->kv_mark, 0, sizeof ring->kv_mark);
+        memset(ring->dkv_mark, 0, sizeof ring->dkv_mark);
+        memset(ring->kv_wait, 0, sizeof ring->kv_wait);
+        memset(ring->dkv_wait, 0, sizeof ring->dkv_wait);
+        ring->step_wait = 0;
+        ring->work = 0;
+    }
+}
+
+/* --- what a device needs --- */
+
+static void need_ref(struct zep_sched_need *need, struct zep_ref ref, int64_t n)
+{
+    if (ref.space == ZEP_SPACE_NONE)
+        return;
+    if (ref.slot + 1 > need->n_slot[ref.space])
+        need->n_slot[ref.space] = ref.slot + 1;
+    if (ref.row + n > need->rows[ref.space])
+        need->rows[ref.space] = ref.row + n;
+}
+
+static int need_pass(struct zep_sched *s, struct zep_sched_need *need, struct zep_error *err)
+{
+    struct zep_op op;
+    int rc;
+
+    while ((rc = zep_sched_next(s, &op, err)) == 1) {
+        for (int i = 0; i < op.n_xfer; i++)
+            need_ref(need, op.xfer[i].ref, op.xfer[i].n);
+        if (op.n_xfer > need->max_xfer)
+            need->max_xfer = op.n_xfer;
+        need_ref(need, op.kv, op.n);
+        need_ref(need, op.dkv, op.n);
+        need_ref(need, op.dst, op.n);
+        need_ref(need, op.src, op.n);
+    }
+    for (int lane = 0; lane < ZEP_N_LANE; lane++)
+        if (s->n_group[lane] > need->max_pending)
+            need->max_pending = s->n_group[lane];
+    return rc;
+}
+
+int zep_sched_need(const struct zep_plan *plan, int dev, struct zep_sched_need *out, struct zep_error *err)
+{
+    struct zep_sched_need need = {0};
+    int rc;
+
+    for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
+        struct zep_sched *s;
+
+        if ((rc = zep_sched_open(plan, dev, (enum zep_pass)pass, &s, err)) < 0)
+            return rc;
+        s->no_pairs = 1;
+        rc = need_pass(s, &need, err);
+        zep_sched_free(s);
+        if (rc < 0)
+            return rc;
+    }
+    for (int space = ZEP_LIN_Q; space <= ZEP_ATT_DKV; space++) {
+        need.n_slot[space] = 1;
+        need.rows[space] = space < ZEP_ATT_Q ? plan->lin_tok[dev] : plan->attn_tok[dev];
+    }
+    *out = need;
+    return ZEP_OK;
+}
