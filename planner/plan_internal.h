@@ -50,6 +50,9 @@ int32_t zep_rot_next(int64_t len, int n_member, int32_t rot);
 /* rows[m] += tokens of member m over all sequences of the ring. */
 void zep_ring_rows(const struct zep_plan *plan, int ring, int64_t *rows);
 
+/* plan.c: slots and tokens of the attention layout (indices must be in range). */
+int zep_plan_derive_attn(struct zep_plan *plan, struct zep_error *err);
+
 /* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. */
 int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err);
 /* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. */
