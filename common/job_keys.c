@@ -1,0 +1,98 @@
+/* The schema of the job file. Order = order of the written file and of the manual page. For a number, `choices` is the word that stands for 0. */
+#include "config.h"
+#include "common/job_internal.h"
+
+#include <float.h>
+#include <stddef.h>
+
+#define AT(field) offsetof(struct zep_job, field)
+#define INT(name, field, dflt, min, max, unit, help) {name, ZEP_JOB_INT, AT(field), dflt, min, max, NULL, unit, help}
+#define INT_OR(name, field, word, dflt, min, max, unit, help) {name, ZEP_JOB_INT, AT(field), dflt, min, max, word, unit, help}
+#define COUNT(name, field, dflt, min, max, unit, help) {name, ZEP_JOB_COUNT, AT(field), dflt, min, max, NULL, unit, help}
+#define COUNT_OR(name, field, word, dflt, min, max, unit, help) {name, ZEP_JOB_COUNT, AT(field), dflt, min, max, word, unit, help}
+#define FLOAT(name, field, dflt, min, max, help) {name, ZEP_JOB_FLOAT, AT(field), dflt, min, max, NULL, NULL, help}
+#define TIME(name, field, dflt, min, max, help) {name, ZEP_JOB_TIME, AT(field), dflt, min, max, NULL, "time", help}
+#define TIME_OR(name, field, word, dflt, min, max, help) {name, ZEP_JOB_TIME, AT(field), dflt, min, max, word, "time", help}
+#define BOOL(name, field, dflt, help) {name, ZEP_JOB_BOOL, AT(field), dflt, 0, 0, NULL, NULL, help}
+#define STRING(name, field, dflt, help) {name, ZEP_JOB_STRING, AT(field), dflt, 0, 0, NULL, NULL, help}
+#define PATH(name, field, dflt, help) {name, ZEP_JOB_PATH, AT(field), dflt, 0, 0, NULL, NULL, help}
+#define CHOICE(name, field, dflt, choices, help) {name, ZEP_JOB_CHOICE, AT(field), dflt, 0, 0, choices, NULL, help}
+#define MANY 1099511627776.0 /* 2^40 */
+
+static const struct zep_job_key keys[] = {
+    STRING("format", format, "zeppelin-job/1.0", "format of this file"),
+    STRING("name", name, "zeppelin", "name of the run: letters, digits, '.', '_' and '-'; part of the run folder's name"),
+    PATH("run_root", run_root, "runs", "where run folders are made"),
+
+    CHOICE("cluster.where", cluster.where, "auto", "auto|local|slurm", "where to run: this machine, or the Slurm allocation that the command runs in; auto takes the allocation if there is one"),
+    STRING("cluster.topology", cluster.topology, "auto", "auto (detect), a topology.yaml file, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
+    INT_OR("cluster.nodes", cluster.nodes, "auto", "auto", 1, 65536, NULL, "nodes; auto: all of the allocation or topology"),
+    INT_OR("cluster.devices", cluster.devices, "auto", "auto", 1, 4096, NULL, "devices a node; auto: what the topology says"),
+    INT("cluster.tp", cluster.tp, "1", 1, 1024, NULL, "tensor-parallel degree: ranks a device; this version trains with 1"),
+    STRING("cluster.partition", cluster.partition, "", "Slurm partition"),
+    STRING("cluster.account", cluster.account, "", "Slurm account"),
+    STRING("cluster.qos", cluster.qos, "", "Slurm quality of service"),
+    STRING("cluster.constraint", cluster.constraint, "", "Slurm node features"),
+    TIME_OR("cluster.time", cluster.time_s, "default", "default", 60, 31536000, "time limit of the job; default: the partition's"),
+    INT("cluster.cpus_per_rank", cluster.cpus_per_rank, "1", 1, 4096, NULL, "cores a rank"),
+    INT("cluster.gpus_per_node", cluster.gpus_per_node, "0", 0, 64, NULL, "GPUs a node to ask Slurm for"),
+    INT("cluster.switches", cluster.switches, "0", 0, 65536, NULL, "most leaf switches that the nodes may hang on (sbatch --switches); 0: not asked"),
+    CHOICE("cluster.launcher", cluster.launcher, "auto", "auto|srun|mpirun", "how ranks are started inside an allocation; auto: srun if its PMIx works, else mpirun"),
+    STRING("cluster.mpi_args", cluster.mpi_args, "", "further arguments for mpirun or srun, divided at blanks"),
+    STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...)"),
+    STRING("cluster.export", cluster.export_env, "NONE", "environment of a batch job (sbatch --export)"),
+    TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
+    TIME("cluster.grace", cluster.grace_s, "60s", 5, 86400, "time between the request to stop and the end of the job"),
+
+    INT("model.vocab", model.vocab, "256", 2, 1048576, "tokens", "size of the vocabulary"),
+    INT("model.hidden", model.hidden, "128", 8, 65536, NULL, "width of the residual stream"),
+    INT("model.layers", model.layers, "4", 1, 1024, NULL, "decoder layers"),
+    INT("model.heads", model.heads, "4", 1, 1024, NULL, "query heads"),
+    INT("model.kv_heads", model.kv_heads, "2", 1, 1024, NULL, "key and value heads (divides heads)"),
+    INT("model.head_dim", model.head_dim, "32", 8, 256, NULL, "width of a head, a multiple of 8"),
+    INT("model.ffn", model.ffn, "352", 8, 1048576, NULL, "width of the feed-forward layer"),
+    FLOAT("model.rope_theta", model.rope_theta, "10000", 1, 1e12, "base of the rotary embedding"),
+    FLOAT("model.norm_eps", model.norm_eps, "1e-05", 1e-12, 0.1, "epsilon of RMSNorm"),
+    FLOAT("model.init_std", model.init_std, "0.02", 1e-6, 10, "standard deviation of initial weights"),
+    BOOL("model.tied", model.tied, "true", "output embedding = input embedding"),
+
+    PATH("data.train", data.train, "", "training text: prefix of PREFIX.bin and PREFIX.idx, made by zeppelin data"),
+    PATH("data.heldout", data.heldout, "", "held-out text, likewise; empty: no evaluation"),
+    COUNT("data.context", data.context, "4k", 1, MANY, "tokens", "longest document"),
+    CHOICE("data.too_long", data.too_long, "refuse", "refuse|cut", "what to do with longer documents: refuse them, or cut them into documents of their own"),
+
+    INT("train.steps", train.steps, "100", 1, MANY, NULL, "optimizer steps"),
+    COUNT("train.tokens", train.tokens, "8k", 1, MANY, "tokens", "tokens a step, at most"),
+    INT("train.seed", train.seed, "0", 0, 9007199254740992.0, NULL, "seed of initial weights and of the order of documents"),
+    CHOICE("train.optimizer", train.optimizer, "adamw", "adamw|sgd", "optimizer"),
+    FLOAT("train.lr", train.lr, "0.003", 0, 1e6, "highest learning rate"),
+    FLOAT("train.min_lr", train.min_lr, "0.0003", 0, 1e6, "learning rate at the last step (cosine)"),
+    INT("train.warmup", train.warmup, "10", 0, MANY, "steps", "steps of linear warm-up"),
+    FLOAT("train.beta1", train.beta1, "0.9", 0, 0.999999, "decay of the first moment"),
+    FLOAT("train.beta2", train.beta2, "0.95", 0, 0.999999, "decay of the second moment"),
+    FLOAT("train.eps", train.eps, "1e-08", 0, 1, "epsilon of AdamW"),
+    FLOAT("train.decay", train.decay, "0.1", 0, 10, "decoupled weight decay"),
+    FLOAT("train.clip", train.clip, "1", 0, 1e9, "largest global norm of the gradient; 0: no clipping"),
+    INT("train.eval_every", train.eval_every, "0", 0, MANY, "steps", "steps between evaluations; 0: at the start and the end"),
+    COUNT("train.eval_tokens", train.eval_tokens, "64k", 0, MANY, "tokens", "held-out tokens of an evaluation"),
+
+    STRING("plan.method", plan.method, "zeppelin", "zeppelin, zeppelin-paper or te-cp"),
+    COUNT_OR("plan.capacity", plan.capacity, "auto", "auto", 1, MANY, "tokens", "tokens a device may hold for attention; auto: 1.25 times the average"),
+    BOOL("plan.routing", plan.routing, "true", "carry hops between nodes over all NICs"),
+    BOOL("plan.remap", plan.remap, "true", "move tokens to equal shares for the linear modules"),
+    INT("plan.max_proxies", plan.max_proxies, "0", 0, 4096, NULL, "most proxies of a hop; 0: one for each NIC that both nodes have"),
+    INT("plan.save_every", plan.save_every, "0", 0, MANY, "steps", "steps between plans that are written into the run folder; 0: none"),
+    BOOL("plan.check", plan.check, "false", "prove every plan before it is used"),
+
+    INT("checkpoint.every", checkpoint.every, "0", 0, MANY, "steps", "steps between checkpoints; 0: at the end and on request"),
+    INT("checkpoint.keep", checkpoint.keep, "3", 1, 1000000, NULL, "checkpoints that stay"),
+
+    INT("log.every", log.every, "10", 1, MANY, "steps", "steps between lines of the log"),
+    CHOICE("log.level", log.level, "info", "error|warn|info|debug", "how much is logged"),
+};
+
+const struct zep_job_key *zep_job_keys(int *n_out)
+{
+    *n_out = (int)(sizeof keys / sizeof keys[0]);
+    return keys;
+}
