@@ -1,0 +1,101 @@
+#include "config.h"
+#include "launcher/launcher.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/job.h"
+#include "launcher/cli.h"
+
+enum { OPT_SET = 256 };
+
+static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+static const struct cli cli = {
+    "job",
+    "usage: zeppelin job init [-o FILE]\n"
+    "       zeppelin job check FILE [--set KEY=VALUE]...\n"
+    "       zeppelin job show [FILE] [--set KEY=VALUE]...\n"
+    "\n"
+    "init   writes a job file with every key, its default and its meaning\n"
+    "check  says whether a job file is right, or all that is wrong with it\n"
+    "show   prints every value and where it comes from\n"
+    "\n"
+    "  --set KEY=VALUE    sets a key, as in --set train.steps=100; may be repeated\n"
+    "  -o, --output FILE  where to write (default: standard output)\n"
+    "  -h, --help\n",
+    options,
+};
+
+struct args {
+    const char *out, *file;
+    const char **set;
+    int n_set;
+};
+
+static int init(const struct args *a, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    int rc = zep_job_template(&b, err);
+
+    if (rc == ZEP_OK)
+        rc = zep_cli_write(a->out, &b, err);
+    zep_buf_free(&b);
+    return rc;
+}
+
+static int check_or_show(const struct args *a, int show, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_job *job = NULL;
+    int rc;
+
+    if ((rc = zep_job_load(a->file, a->set, a->n_set, &job, err)) < 0)
+        return rc;
+    if (show)
+        rc = zep_job_to_yaml(job, 1, &b, err);
+    else
+        zep_buf_printf(&b, "%s: ok\n", a->file);
+    if (rc == ZEP_OK)
+        rc = zep_cli_write(a->out, &b, err);
+    zep_buf_free(&b);
+    zep_job_free(job);
+    return rc;
+}
+
+int cmd_job(int argc, char **argv)
+{
+    struct args a = {.set = zep_calloc((size_t)argc, sizeof *a.set)};
+    struct zep_error err;
+    const char *what;
+    int c, rc, show;
+
+    if (!a.set)
+        return 1;
+    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
+        if (c == OPT_SET)
+            a.set[a.n_set++] = optarg;
+        else if (c == 'o')
+            a.out = optarg;
+        else {
+            free(a.set);
+            return c == 'h' ? 0 : 2;
+        }
+    }
+    what = optind < argc ? argv[optind] : "";
+    a.file = optind + 1 < argc ? argv[optind + 1] : NULL;
+    show = !strcmp(what, "show");
+    if (argc - optind > 2) {
+        rc = zep_cli_usage(&cli, "too many arguments");
+    } else if (!strcmp(what, "init") && !a.file) {
+        rc = init(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
+    } else if (show || (!strcmp(what, "check") && a.file)) {
+        rc = check_or_show(&a, show, &err) < 0 ? zep_cli_fail(&err) : 0;
+    } else {
+        rc = zep_cli_usage(&cli, *what ? "'%s': expected init, check FILE or show [FILE]" : "expected init, check FILE or show [FILE]%s", what);
+    }
+    free(a.set);
+    return rc;
+}

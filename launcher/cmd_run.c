@@ -1,0 +1,251 @@
+#include "config.h"
+#include "launcher/launcher.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/arena.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "common/rundir.h"
+#include "launcher/cli.h"
+#include "launcher/follow.h"
+#include "launcher/inputs.h"
+#include "launcher/launch.h"
+#include "launcher/precheck.h"
+#include "launcher/report.h"
+#include "launcher/runfolder.h"
+
+enum { OPT_SET = 256, OPT_DRY, OPT_RESUME, OPT_BREAK };
+
+static const struct option options[] = {
+    {"set", required_argument, NULL, OPT_SET}, {"dry-run", no_argument, NULL, OPT_DRY}, {"resume", required_argument, NULL, OPT_RESUME},
+    {"break-lock", no_argument, NULL, OPT_BREAK}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+};
+
+static const struct cli cli = {
+    "run",
+    "usage: zeppelin run [--set KEY=VALUE]... JOB.yaml\n"
+    "       zeppelin run [--set KEY=VALUE]... --resume RUN\n"
+    "\n"
+    "Trains: makes a run folder, starts the ranks (on this machine with mpirun; in a Slurm allocation\n"
+    "with srun or mpirun), follows them and reports. An interrupt, SIGTERM or SIGUSR1 stops after the step\n"
+    "in hand, with a checkpoint (exit status 75); a second interrupt ends the ranks at once.\n"
+    "\n"
+    "  --set KEY=VALUE  sets a key of the job, as in --set train.steps=100; may be repeated\n"
+    "  --resume RUN     goes on with a run from its last checkpoint, on the same or other ranks; RUN is a\n"
+    "                   run folder, or the id of a run or Slurm job of yours\n"
+    "  --break-lock     takes the run folder over from a run that is gone for sure\n"
+    "  --dry-run        prints the job as resolved and the command that would start the ranks\n"
+    "  -h, --help\n",
+    options,
+};
+
+struct args {
+    const char **set;
+    int n_set, dry, break_lock;
+    const char *resume, *job;
+};
+
+static int parse(int argc, char **argv, struct args *a)
+{
+    int c;
+
+    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
+        switch (c) {
+        case OPT_SET:
+            a->set[a->n_set++] = optarg;
+            break;
+        case OPT_DRY:
+            a->dry = 1;
+            break;
+        case OPT_RESUME:
+            a->resume = optarg;
+            break;
+        case OPT_BREAK:
+            a->break_lock = 1;
+            break;
+        default:
+            return c == 'h' ? 0 : 2;
+        }
+    }
+    if (a->resume ? argc != optind : argc - optind != 1)
+        return zep_cli_usage(&cli, a->resume ? "--resume takes no job file" : argc == optind ? "no job file" : "more than one job file");
+    a->job = argv[optind];
+    return -1;
+}
+
+/* A run under way in this process. */
+struct session {
+    const struct args *args;
+    struct zep_job *job;
+    struct zep_topo *topo;
+    enum zep_where where;
+    char *rundir;
+    int fresh, attempt; /* fresh: the folder is ours to remove until ranks were started */
+    struct zep_lock *lock;
+    struct zep_launch launch;
+    struct zep_outcome outcome;
+    int signal;
+};
+
+static void apply_log_level(const struct zep_job *job)
+{
+    const char *l = job->log.level;
+
+    zep_log_init("zeppelin", !strcmp(l, "error") ? ZEP_LOG_ERROR : !strcmp(l, "warn") ? ZEP_LOG_WARN : !strcmp(l, "debug") ? ZEP_LOG_DEBUG : ZEP_LOG_INFO);
+}
+
+/* Everything that can be wrong with the input is found before a folder is made. */
+static int prepare(struct session *s, struct zep_error *err)
+{
+    const struct args *a = s->args;
+    struct zep_view *view = NULL;
+    int rc;
+
+    if (a->resume) {
+        if ((rc = zep_runfolder_find(a->resume, &s->rundir, err)) < 0 || (rc = zep_runfolder_load_job(s->rundir, a->set, a->n_set, &s->job, err)) < 0)
+            return rc;
+    } else if ((rc = zep_job_load(a->job, a->set, a->n_set, &s->job, err)) < 0) {
+        return rc;
+    }
+    apply_log_level(s->job);
+    if ((rc = zep_launch_where(s->job, &s->where, err)) < 0 || (rc = zep_job_absolute(s->job, err)) < 0 || (rc = zep_precheck_job(s->job, err)) < 0 ||
+        (rc = zep_inputs_cluster(s->job, &s->topo, &view, err)) < 0)
+        return rc;
+    rc = zep_precheck_data(s->job, view->n_dev, err);
+    zep_view_free(view);
+    return rc;
+}
+
+static int dry_run(struct session *s, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    char *line = NULL;
+    int rc;
+
+    if ((rc = zep_launch_make(s->job, s->where, s->rundir ? s->rundir : "RUN_DIR", 1, &s->launch, err)) < 0 || (rc = zep_job_to_yaml(s->job, 1, &b, err)) < 0)
+        return rc;
+    line = zep_process_show(s->launch.argv.v);
+    zep_buf_printf(&b, "\n# would start:\n# %s\n", line ? line : "");
+    free(line);
+    rc = zep_cli_write(NULL, &b, err);
+    zep_buf_free(&b);
+    return rc;
+}
+
+static int write_topology(const struct session *s, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    char *path = zep_fs_join(s->rundir, "topology.yaml");
+    int rc = path ? zep_topo_to_yaml(s->topo, &b, err) : zep_error_nomem(err, "topology");
+
+    if (rc == ZEP_OK)
+        rc = zep_fs_write_atomic(path, b.data, b.len, 0666, err);
+    zep_buf_free(&b);
+    free(path);
+    return rc;
+}
+
+static int claim(struct session *s, struct zep_error *err)
+{
+    const char *jobid = s->where == ZEP_WHERE_SLURM ? zep_inputs_slurm_job() : "";
+    char *old;
+    int rc;
+
+    if (!s->rundir) {
+        if ((rc = zep_runfolder_new(s->job, &s->rundir, err)) < 0)
+            return rc;
+        s->fresh = 1;
+    }
+    if ((rc = zep_lock_take(s->rundir, s->args->break_lock, &s->lock, err)) < 0)
+        return rc;
+    if ((rc = zep_runfolder_add_attempt(s->rundir, s->where == ZEP_WHERE_SLURM ? "slurm" : "local", jobid, &s->attempt, err)) < 0 || (rc = zep_runfolder_write_job(s->rundir, s->job, err)) < 0 ||
+        (rc = write_topology(s, err)) < 0)
+        return rc;
+    if ((old = zep_fs_join(s->rundir, "outcome.json"))) /* of the attempt before */
+        unlink(old);
+    free(old);
+    zep_launch_env(&s->launch);
+    return zep_launch_make(s->job, s->where, s->rundir, s->attempt, &s->launch, err);
+}
+
+static int report(const struct session *s)
+{
+    struct zep_report *r = NULL;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err;
+    int rc;
+
+    if ((rc = zep_report_load(s->rundir, &r, &err)) == ZEP_OK && (rc = zep_report_write(r, &err)) == ZEP_OK && (rc = zep_report_text(r, &b, &err)) == ZEP_OK)
+        rc = zep_cli_write(NULL, &b, &err);
+    if (rc < 0)
+        zep_log(ZEP_LOG_WARN, "report: %s", err.text);
+    zep_buf_free(&b);
+    zep_report_free(r);
+    return rc;
+}
+
+static int train(struct session *s, struct zep_error *err)
+{
+    struct zep_follow_args fa = {s->rundir, s->attempt, s->launch.argv.v, s->job};
+    int rc;
+
+    zep_log(ZEP_LOG_INFO, "run folder %s", s->rundir);
+    if ((rc = zep_follow(&fa, &s->outcome, &s->signal, err)) < 0)
+        return rc;
+    s->fresh = 0;
+    if (s->outcome.status == ZEP_OK || s->outcome.status == ZEP_ESTOPPED)
+        report(s);
+    return ZEP_OK;
+}
+
+/* What a person needs to know at the end; details were told when they happened. */
+static int conclude(const struct session *s)
+{
+    const struct zep_outcome *o = &s->outcome;
+
+    if (o->status == ZEP_OK)
+        return 0;
+    if (o->status == ZEP_ESTOPPED)
+        zep_log(ZEP_LOG_INFO, "%s; go on with: zeppelin run --resume %s", o->cause, s->rundir);
+    else if (*o->checkpoint)
+        zep_log(ZEP_LOG_INFO, "the last checkpoint is %s; go on with: zeppelin run --resume %s", o->checkpoint, s->rundir);
+    else
+        zep_log(ZEP_LOG_INFO, "there is no checkpoint; the log is %s/log", s->rundir);
+    return s->signal ? 128 + s->signal : zep_exit_status(o->status);
+}
+
+int cmd_run(int argc, char **argv)
+{
+    struct args a = {.set = zep_calloc((size_t)argc + 1, sizeof *a.set)};
+    struct session s = {.args = &a};
+    struct zep_error err;
+    int rc, status;
+
+    if (!a.set)
+        return 1;
+    if ((status = parse(argc, argv, &a)) >= 0) {
+        free(a.set);
+        return status;
+    }
+    rc = prepare(&s, &err);
+    if (rc == ZEP_OK && a.dry)
+        rc = dry_run(&s, &err);
+    else if (rc == ZEP_OK && (rc = claim(&s, &err)) == ZEP_OK)
+        rc = train(&s, &err);
+    zep_lock_release(s.lock);
+    if (rc < 0 && s.fresh)
+        zep_fs_remove_tree(s.rundir, NULL);
+    status = rc < 0 ? zep_cli_fail(&err) : a.dry ? 0 : conclude(&s);
+    zep_launch_free(&s.launch);
+    zep_topo_free(s.topo);
+    zep_job_free(s.job);
+    free(s.rundir);
+    free(a.set);
+    return status;
+}

@@ -1,0 +1,246 @@
+#include "config.h"
+#include "launcher/follow.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/log.h"
+#include "launcher/postmortem.h"
+#include "launcher/progress.h"
+
+#define TICK_MS 200
+
+static volatile sig_atomic_t n_stop, stop_signal;
+
+static void on_signal(int sig)
+{
+    stop_signal = sig;
+    n_stop++;
+}
+
+struct follow {
+    const struct zep_follow_args *args;
+    pid_t pid;
+    int pipe, log;
+    struct zep_buf line;
+    struct zep_postmortem pm;
+    struct zep_progress_reader *progress;
+    int n_seen;         /* requests to stop that were passed on */
+    double stop_at;     /* when the first one came */
+    int killed;         /* 0, 1: told to end, 2: killed */
+    int status;
+};
+
+static void catch_signals(struct sigaction old[3])
+{
+    static const int sigs[] = {SIGINT, SIGTERM, SIGUSR1};
+    struct sigaction sa = {.sa_handler = on_signal};
+
+    n_stop = 0;
+    sigemptyset(&sa.sa_mask);
+    for (int i = 0; i < 3; i++)
+        sigaction(sigs[i], &sa, &old[i]);
+}
+
+static void release_signals(const struct sigaction old[3])
+{
+    static const int sigs[] = {SIGINT, SIGTERM, SIGUSR1};
+
+    for (int i = 0; i < 3; i++)
+        sigaction(sigs[i], &old[i], NULL);
+}
+
+/* The child has its own process group: a terminal's interrupt reaches the ranks through us only, and what is left of it can be ended as a whole. */
+static int start(struct follow *f, struct zep_error *err)
+{
+    int out[2], null, fail[2], code = 0;
+
+    if (pipe2(out, O_CLOEXEC) < 0 || pipe2(fail, O_CLOEXEC) < 0)
+        return zep_error_set(err, ZEP_EIO, "pipe: %s", strerror(errno));
+    if ((f->pid = fork()) < 0)
+        return zep_error_set(err, ZEP_EIO, "fork: %s", strerror(errno));
+    if (f->pid == 0) {
+        setpgid(0, 0);
+        null = open("/dev/null", O_RDONLY);
+        dup2(null, 0);
+        dup2(out[1], 1);
+        dup2(out[1], 2);
+        signal(SIGINT, SIG_DFL);
+        signal(SIGTERM, SIG_DFL);
+        signal(SIGUSR1, SIG_DFL);
+        signal(SIGPIPE, SIG_DFL);
+        execvp(f->args->argv[0], f->args->argv);
+        code = errno;
+        if (write(fail[1], &code, sizeof code) < 0)
+            _exit(126);
+        _exit(127);
+    }
+    setpgid(f->pid, f->pid);
+    close(out[1]);
+    close(fail[1]);
+    f->pipe = out[0];
+    if (read(fail[0], &code, sizeof code) == (ssize_t)sizeof code) {
+        close(fail[0]);
+        waitpid(f->pid, NULL, 0);
+        return zep_error_set(err, ZEP_EUNAVAIL, "%s: %s", f->args->argv[0], strerror(code));
+    }
+    close(fail[0]);
+    return ZEP_OK;
+}
+
+/* Ranks' own messages go on to the user; the rest only into the log. */
+static void take_line(struct follow *f, const char *line)
+{
+    if (zep_postmortem_line(&f->pm, line))
+        return;
+    if (f->log >= 0 && dprintf(f->log, "%s\n", line) < 0) { /* a full disk must not stop the training */
+        close(f->log);
+        f->log = -1;
+    }
+    if (!strncmp(line, "zeppelin-rank", 13)) {
+        zep_progress_end();
+        fprintf(stderr, "%s\n", line);
+    }
+}
+
+/* 1 more may come, 0 the end. */
+static int take_output(struct follow *f)
+{
+    char chunk[4096];
+    ssize_t n = read(f->pipe, chunk, sizeof chunk);
+
+    if (n < 0)
+        return errno == EINTR || errno == EAGAIN;
+    for (ssize_t i = 0; i < n; i++) {
+        if (chunk[i] != '\n') {
+            zep_buf_add(&f->line, &chunk[i], 1);
+            continue;
+        }
+        take_line(f, f->line.data ? f->line.data : "");
+        f->line.len = 0;
+        if (f->line.data)
+            f->line.data[0] = '\0';
+    }
+    return n > 0;
+}
+
+/* The first request to stop becomes the ranks' SIGUSR1 (stop after this step, with a checkpoint); a second interrupt, or the end of the grace, ends them. */
+static void pass_signals(struct follow *f)
+{
+    double now = zep_clock_now();
+
+    if (n_stop > f->n_seen) {
+        if (!f->n_seen) {
+            f->stop_at = now;
+            zep_progress_end();
+            zep_log(ZEP_LOG_INFO, "%s: stopping after this step, with a checkpoint", strsignal(stop_signal));
+            kill(f->pid, SIGUSR1);
+        } else if (stop_signal != SIGUSR1 && !f->killed) {
+            zep_log(ZEP_LOG_WARN, "%s again: ending the ranks now", strsignal(stop_signal));
+            kill(f->pid, SIGTERM);
+            f->killed = 1;
+            f->stop_at = now;
+        }
+        f->n_seen = n_stop;
+    }
+    if (f->n_seen && !f->killed && now - f->stop_at > f->args->job->cluster.grace_s) {
+        zep_log(ZEP_LOG_WARN, "the step and its checkpoint did not end within the grace of %.0f s (cluster.grace): ending the ranks", f->args->job->cluster.grace_s);
+        kill(f->pid, SIGTERM);
+        f->killed = 1;
+        f->stop_at = now;
+    }
+    if (f->killed == 1 && now - f->stop_at > 10) {
+        kill(-f->pid, SIGKILL);
+        f->killed = 2;
+    }
+}
+
+static void watch(struct follow *f)
+{
+    struct pollfd fd = {.fd = f->pipe, .events = POLLIN};
+    int open = 1, running = 1;
+    double ended = 0;
+
+    while (running || (open && zep_clock_now() - ended < 2)) { /* an orphan may hold the pipe */
+        if (open && poll(&fd, 1, TICK_MS) > 0)
+            open = take_output(f);
+        else if (!open)
+            poll(NULL, 0, TICK_MS);
+        pass_signals(f);
+        zep_progress_read(f->progress);
+        if (running && waitpid(f->pid, &f->status, WNOHANG) == f->pid) {
+            running = 0;
+            ended = zep_clock_now();
+        }
+    }
+    if (f->line.len)
+        take_line(f, f->line.data);
+    zep_progress_read(f->progress);
+    kill(-f->pid, SIGKILL); /* what outlived its launcher */
+}
+
+static int exit_of(int status)
+{
+    return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
+}
+
+/* Ranks that were lost could not say so: the launcher's words and the last records do. */
+static int make_outcome(struct follow *f, struct zep_outcome *o)
+{
+    *o = (struct zep_outcome){.attempt = f->args->attempt, .status = ZEP_EPEER, .rank = f->pm.rank};
+    if (f->pm.rank < 0 && !f->pm.n_tail && !f->killed)
+        o->status = ZEP_EINTERNAL;
+    if (f->pm.rank < 0 && f->pm.n_tail && !zep_progress_started(f->progress))
+        o->status = ZEP_EUNAVAIL; /* never came up */
+    snprintf(o->phase, sizeof o->phase, "%s", f->pm.phase);
+    if (f->killed)
+        snprintf(o->cause, sizeof o->cause, "ended before the step and its checkpoint were done");
+    else
+        zep_postmortem_text(&f->pm, exit_of(f->status), o->cause, (int)sizeof o->cause);
+    o->step = zep_progress_last(f->progress, o->checkpoint, sizeof o->checkpoint);
+    zep_log(ZEP_LOG_ERROR, "%s", o->cause);
+    zep_outcome_write_first(f->args->rundir, o, NULL); /* on a full disk the caller still knows */
+    return ZEP_OK;
+}
+
+int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int *signal_out, struct zep_error *err)
+{
+    struct follow f = {.args = a, .pipe = -1, .log = -1};
+    char *log = zep_fs_join(a->rundir, "log");
+    struct sigaction old[3];
+    int rc;
+
+    if (!log || !(f.progress = zep_progress_open(a->rundir, a->attempt, a->job))) {
+        free(log);
+        return zep_error_nomem(err, "progress");
+    }
+    zep_postmortem_init(&f.pm);
+    f.log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    free(log);
+    catch_signals(old);
+    if ((rc = start(&f, err)) == ZEP_OK) {
+        watch(&f);
+        zep_progress_end();
+        if (zep_outcome_read(a->rundir, outcome, NULL) < 0 || outcome->attempt != a->attempt)
+            rc = make_outcome(&f, outcome);
+    }
+    release_signals(old);
+    *signal_out = f.killed && f.n_seen > 1 ? (int)stop_signal : 0;
+    zep_progress_close(f.progress);
+    zep_buf_free(&f.line);
+    if (f.pipe >= 0)
+        close(f.pipe);
+    if (f.log >= 0)
+        close(f.log);
+    return rc;
+}

@@ -1,0 +1,20 @@
+/* Starts the ranks' launcher (mpirun, srun) and follows it to the end: its output into the run's log, progress on the terminal, signals to the ranks. */
+#ifndef ZEP_LAUNCHER_FOLLOW_H
+#define ZEP_LAUNCHER_FOLLOW_H
+
+#include "common/error.h"
+#include "common/job.h"
+#include "common/rundir.h"
+
+struct zep_follow_args {
+    const char *rundir;
+    int attempt;
+    char *const *argv;
+    const struct zep_job *job;
+};
+
+/* Fills outcome: the ranks' own, or, where they left none, what the launcher's words and the last signs of life tell. Returns ZEP_OK when there is an outcome to speak of.
+ * signal_out: the second interrupt, by which the ranks were ended; 0 none. */
+int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int *signal_out, struct zep_error *err);
+
+#endif

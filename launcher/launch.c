@@ -1,0 +1,175 @@
+#include "config.h"
+#include "launcher/launch.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fs.h"
+#include "common/log.h"
+#include "common/process.h"
+#include "launcher/inputs.h"
+
+#define TRIAL_S 60.0
+
+int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_error *err)
+{
+    int inside = zep_inputs_slurm_job() != NULL;
+
+    if (!strcmp(job->cluster.where, "slurm") && !inside)
+        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is slurm, but this is no Slurm allocation: `zeppelin submit` hands the job to Slurm; or start it below salloc");
+    *out = inside && strcmp(job->cluster.where, "local") ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL;
+    return ZEP_OK;
+}
+
+static int in_path(const char *program)
+{
+    const char *path = getenv("PATH");
+    char *copy = path ? strdup(path) : NULL, *save = NULL;
+    int found = 0;
+
+    for (char *dir = copy ? strtok_r(copy, ":", &save) : NULL; dir && !found; dir = strtok_r(NULL, ":", &save)) {
+        char *file = zep_fs_join(dir, program);
+
+        found = file && access(file, X_OK) == 0;
+        free(file);
+    }
+    free(copy);
+    return found;
+}
+
+static void srun_args(struct zep_argv *a, const struct zep_job *job, int nodes, int per_node)
+{
+    zep_argv_add(a, "srun");
+    zep_argv_add(a, "--mpi=pmix");
+    zep_argv_add(a, "--nodes=%d", nodes);
+    zep_argv_add(a, "--ntasks=%d", nodes * per_node);
+    zep_argv_add(a, "--ntasks-per-node=%d", per_node);
+    zep_argv_add(a, "--cpus-per-task=%" PRId64, job->cluster.cpus_per_rank);
+    if (job->cluster.gpus_per_node)
+        zep_argv_add(a, "--gpus-per-node=%" PRId64, job->cluster.gpus_per_node);
+    zep_argv_add(a, "--distribution=block");
+    zep_argv_add(a, "--kill-on-bad-exit=1");
+    zep_argv_add(a, "--export=ALL");
+    zep_argv_split(a, job->cluster.mpi_args);
+}
+
+static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const struct zep_launch *l)
+{
+    zep_argv_add(a, "mpirun");
+    zep_argv_add(a, "-np");
+    zep_argv_add(a, "%d", l->nodes * l->per_node);
+    if (l->where == ZEP_WHERE_SLURM) {
+        zep_argv_add(a, "--map-by");
+        zep_argv_add(a, "ppr:%d:node", l->per_node);
+    }
+    zep_argv_add(a, "--oversubscribe");
+    zep_argv_add(a, "--bind-to");
+    zep_argv_add(a, "none");
+    zep_argv_split(a, job->cluster.mpi_args);
+}
+
+/* Whether two ranks that srun starts find each other. */
+static int srun_works(const struct zep_job *job, int nodes, const char *rank, char why[200])
+{
+    struct zep_process_result r;
+    struct zep_argv a = {0};
+    struct zep_error err;
+    int ok = 0;
+
+    srun_args(&a, job, nodes > 1 ? 2 : 1, nodes > 1 ? 1 : 2);
+    zep_argv_add(&a, "--overcommit");
+    zep_argv_add(&a, "%s", rank);
+    zep_argv_add(&a, "--hello");
+    zep_argv_add(&a, "--ranks");
+    zep_argv_add(&a, "2");
+    snprintf(why, 200, "out of memory");
+    if (a.n > 0) {
+        if (zep_process_run(a.v, TRIAL_S, &r, &err) < 0) {
+            snprintf(why, 200, "%.190s", err.text);
+        } else {
+            ok = !r.timed_out && r.status == 0 && strstr(r.out, "2 ranks");
+            if (r.timed_out)
+                snprintf(why, 200, "no answer in %.0f s", TRIAL_S);
+            else
+                snprintf(why, 200, "%.*s", (int)strcspn(r.err, "\n") < 190 ? (int)strcspn(r.err, "\n") : 190, r.err);
+            zep_process_result_free(&r);
+        }
+    }
+    zep_argv_free(&a);
+    return ok;
+}
+
+static int choose_launcher(const struct zep_job *job, struct zep_launch *l, const char *rank, struct zep_error *err)
+{
+    int have_srun = l->where == ZEP_WHERE_SLURM && in_path("srun"), have_mpirun = in_path("mpirun");
+    const char *want = job->cluster.launcher;
+    char why[200];
+
+    if (!strcmp(want, "srun") && !have_srun)
+        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.launcher is srun, but %s", l->where == ZEP_WHERE_SLURM ? "srun is not in PATH" : "this is no Slurm allocation");
+    if (!strcmp(want, "mpirun") && !have_mpirun)
+        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.launcher is mpirun, but mpirun is not in PATH: expected Open MPI's (package openmpi-bin)");
+    l->srun = have_srun && strcmp(want, "mpirun");
+    if (l->srun && !strcmp(want, "auto") && l->nodes * l->per_node > 1 && !srun_works(job, l->nodes, rank, why)) {
+        zep_log(ZEP_LOG_INFO, "srun cannot start MPI ranks here (%s): mpirun is used", why);
+        l->srun = 0;
+    }
+    if (!l->srun && !have_mpirun)
+        return zep_error_set(err, ZEP_EUNAVAIL, "mpirun is not in PATH: expected Open MPI's (package openmpi-bin)");
+    return ZEP_OK;
+}
+
+int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, struct zep_launch *out, struct zep_error *err)
+{
+    struct zep_launch l = {.where = where, .nodes = (int)job->cluster.nodes, .per_node = (int)(job->cluster.devices * job->cluster.tp)};
+    char *rank = NULL;
+    int rc;
+
+    if (zep_fs_helper("zeppelin-rank", &rank, err) < 0)
+        return zep_error_set(err, ZEP_EUNAVAIL, "the program zeppelin-rank is missing: zeppelin was built without MPI");
+    if ((rc = choose_launcher(job, &l, rank, err)) < 0)
+        goto out;
+    if (l.srun)
+        srun_args(&l.argv, job, l.nodes, l.per_node);
+    else
+        mpirun_args(&l.argv, job, &l);
+    zep_argv_add(&l.argv, "%s", rank);
+    zep_argv_add(&l.argv, "--attempt");
+    zep_argv_add(&l.argv, "%d", attempt);
+    zep_argv_add(&l.argv, "--ranks");
+    zep_argv_add(&l.argv, "%d", l.nodes * l.per_node);
+    zep_argv_add(&l.argv, "%s", rundir);
+    if (l.argv.n < 0) {
+        rc = zep_error_nomem(err, "launch");
+        zep_argv_free(&l.argv);
+    } else {
+        *out = l;
+    }
+out:
+    free(rank);
+    return rc;
+}
+
+void zep_launch_free(struct zep_launch *l)
+{
+    zep_argv_free(&l->argv);
+}
+
+void zep_launch_env(const struct zep_launch *l)
+{
+    /* a rank is one thread; idle ranks give way; single copies between processes are not allowed in many containers, and Open MPI complains where they fail */
+    setenv("OMP_NUM_THREADS", "1", 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 0);
+    setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
+    if (l->where == ZEP_WHERE_LOCAL)
+        setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
+    setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
+    setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
+    if (geteuid() == 0) {
+        setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
+        setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+    }
+}

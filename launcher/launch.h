@@ -1,0 +1,25 @@
+/* How ranks are started: the argument vector for mpirun or srun. */
+#ifndef ZEP_LAUNCHER_LAUNCH_H
+#define ZEP_LAUNCHER_LAUNCH_H
+
+#include "common/error.h"
+#include "common/job.h"
+#include "launcher/cli.h"
+
+enum zep_where { ZEP_WHERE_LOCAL = 0, ZEP_WHERE_SLURM };
+
+struct zep_launch {
+    enum zep_where where;
+    int srun;              /* srun, else mpirun */
+    int nodes, per_node;   /* ranks a node */
+    struct zep_argv argv;
+};
+
+int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_error *err);
+/* nodes and devices of the job must be resolved. In an allocation srun is tried with two ranks (a few seconds). ZEP_EUNAVAIL: no launcher, or no zeppelin-rank. */
+int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, struct zep_launch *out, struct zep_error *err);
+void zep_launch_free(struct zep_launch *l);
+/* Environment for the ranks' launcher: set in this process, where the user did not. */
+void zep_launch_env(const struct zep_launch *l);
+
+#endif

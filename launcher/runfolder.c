@@ -1,0 +1,236 @@
+#include "config.h"
+#include "launcher/runfolder.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/buf.h"
+#include "common/clock.h"
+#include "common/fs.h"
+#include "common/rundir.h"
+
+char *zep_abs_path(const char *path)
+{
+    char *cwd, *out;
+
+    if (path[0] == '/')
+        return strdup(path);
+    if (!(cwd = getcwd(NULL, 0)))
+        return NULL;
+    out = zep_fs_join(cwd, path);
+    free(cwd);
+    return out;
+}
+
+static int make_absolute(char **field, struct zep_error *err)
+{
+    char *p;
+
+    if (!**field)
+        return ZEP_OK;
+    if (!(p = zep_abs_path(*field)))
+        return zep_error_nomem(err, "path");
+    free(*field);
+    *field = p;
+    return ZEP_OK;
+}
+
+int zep_job_absolute(struct zep_job *job, struct zep_error *err)
+{
+    const char *t = job->cluster.topology;
+    int rc;
+
+    if ((rc = make_absolute(&job->run_root, err)) < 0 || (rc = make_absolute(&job->data.train, err)) < 0 || (rc = make_absolute(&job->data.heldout, err)) < 0)
+        return rc;
+    if (strcmp(t, "auto") && strncmp(t, "synthetic:", 10) && strncmp(t, "preset:", 7))
+        return make_absolute(&job->cluster.topology, err);
+    return ZEP_OK;
+}
+
+static int write_file(const char *rundir, const char *name, const char *text, size_t len, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, name);
+    int rc = path ? zep_fs_write_atomic(path, text, len, 0666, err) : zep_error_nomem(err, "run folder");
+
+    free(path);
+    return rc;
+}
+
+static int write_json(const char *rundir, const char *name, json_t *j, struct zep_error *err)
+{
+    char *text = j ? json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    int rc = text ? write_file(rundir, name, text, strlen(text), err) : zep_error_nomem(err, "run folder");
+
+    free(text);
+    return rc;
+}
+
+int zep_runfolder_write_job(const char *rundir, const struct zep_job *job, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    int rc = zep_job_to_yaml(job, 0, &b, err);
+
+    if (rc == ZEP_OK)
+        rc = write_file(rundir, "job.yaml", b.data, b.len, err);
+    zep_buf_free(&b);
+    return rc;
+}
+
+/* --- the user's index: one line a run, "ID<tab>PATH" --- */
+
+static char *index_path(int make)
+{
+    const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    struct zep_buf b = ZEP_BUF_INIT;
+    char *dir = NULL, *path;
+
+    if (xdg && *xdg == '/')
+        zep_buf_printf(&b, "%s/zeppelin", xdg);
+    else if (home && *home == '/')
+        zep_buf_printf(&b, "%s/.local/state/zeppelin", home);
+    else
+        return NULL;
+    if (zep_buf_steal(&b, &dir, NULL) < 0)
+        return NULL;
+    path = !make || zep_fs_mkdir_p(dir, NULL) == ZEP_OK ? zep_fs_join(dir, "runs") : NULL;
+    free(dir);
+    return path;
+}
+
+/* A convenience: where the index cannot be written, runs are named by their folder. */
+static void index_add(const char *id, const char *rundir)
+{
+    char *path = index_path(1);
+    struct zep_buf b = ZEP_BUF_INIT;
+    int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+
+    zep_buf_printf(&b, "%s\t%s\n", id, rundir);
+    if (fd >= 0 && !b.failed && write(fd, b.data, b.len) < 0) /* as good as absent */
+        errno = 0;
+    if (fd >= 0)
+        close(fd);
+    zep_buf_free(&b);
+    free(path);
+}
+
+int zep_runfolder_find(const char *word, char **path_out, struct zep_error *err)
+{
+    char *index = NULL, *text = NULL, *found = NULL, *save = NULL;
+    size_t len;
+
+    if (strchr(word, '/') || zep_fs_exists(word)) {
+        *path_out = zep_abs_path(word);
+        return *path_out ? ZEP_OK : zep_error_nomem(err, "path");
+    }
+    index = index_path(0);
+    if (index && zep_fs_exists(index) && zep_fs_read(index, 0, &text, &len, NULL) == ZEP_OK)
+        for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
+            char *tab = strchr(line, '\t');
+
+            if (!tab || strncmp(line, word, (size_t)(tab - line)) || word[tab - line])
+                continue;
+            free(found);
+            found = strdup(tab + 1); /* the last one counts: job ids are used again */
+        }
+    free(text);
+    free(index);
+    if (!found)
+        return zep_error_set(err, ZEP_ENOENT, "%s: no such run folder, and no run or job of that name in your index", word);
+    *path_out = found;
+    return ZEP_OK;
+}
+
+/* --- run.json --- */
+
+static int load_run(const char *rundir, json_t **out, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, "run.json"), *text = NULL;
+    json_error_t je;
+    size_t len;
+    int rc = path ? zep_fs_read(path, 1 << 24, &text, &len, err) : zep_error_nomem(err, "run.json");
+
+    if (rc == ZEP_OK && !(*out = json_loadb(text, len, 0, &je)))
+        rc = zep_error_set(err, ZEP_EINVAL, "%s:%d: %s", path, je.line, je.text);
+    free(text);
+    free(path);
+    return rc;
+}
+
+int zep_runfolder_new(const struct zep_job *job, char **path_out, struct zep_error *err)
+{
+    char *path = NULL;
+    const char *id;
+    json_t *j;
+    int rc;
+
+    if ((rc = zep_rundir_create(job->run_root, job->name, &path, err)) < 0)
+        return rc;
+    id = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    j = json_pack("{s:s, s:s, s:s, s:s, s:f, s:[]}", "format", "zeppelin-run/1.0", "id", id, "name", job->name, "version", PACKAGE_VERSION, "created", zep_clock_wall(), "attempts");
+    if ((rc = write_json(path, "run.json", j, err)) == ZEP_OK)
+        rc = zep_runfolder_write_job(path, job, err);
+    json_decref(j);
+    if (rc < 0) {
+        zep_fs_remove_tree(path, NULL);
+        free(path);
+        return rc;
+    }
+    index_add(id, path);
+    *path_out = path;
+    return ZEP_OK;
+}
+
+int zep_runfolder_load_job(const char *rundir, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err)
+{
+    char *path;
+    int rc;
+
+    if ((rc = zep_rundir_check(rundir, err)) < 0)
+        return rc;
+    if (!(path = zep_fs_join(rundir, "job.yaml")))
+        return zep_error_nomem(err, "job.yaml");
+    rc = zep_job_load(path, sets, n_set, job_out, err); /* complete: site and user files are overruled */
+    free(path);
+    return rc;
+}
+
+int zep_runfolder_add_attempt(const char *rundir, const char *backend, const char *jobid, int *attempt_out, struct zep_error *err)
+{
+    char host[256] = "";
+    json_t *run = NULL, *list;
+    int rc;
+
+    if ((rc = load_run(rundir, &run, err)) < 0)
+        return rc;
+    gethostname(host, sizeof host - 1);
+    list = json_object_get(run, "attempts");
+    if (!json_is_array(list)) {
+        list = json_array();
+        json_object_set_new(run, "attempts", list);
+    }
+    *attempt_out = (int)json_array_size(list) + 1;
+    json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s, s:f, s:s}", "attempt", *attempt_out, "backend", backend, "job", jobid, "host", host, "time", zep_clock_wall(), "version", PACKAGE_VERSION));
+    rc = write_json(rundir, "run.json", run, err);
+    json_decref(run);
+    return rc;
+}
+
+int zep_runfolder_set_jobid(const char *rundir, const char *jobid, struct zep_error *err)
+{
+    json_t *run = NULL;
+    int rc;
+
+    if ((rc = load_run(rundir, &run, err)) < 0)
+        return rc;
+    json_object_set_new(run, "backend", json_string("slurm"));
+    json_object_set_new(run, "job", json_string(jobid));
+    rc = write_json(rundir, "run.json", run, err);
+    json_decref(run);
+    index_add(jobid, rundir);
+    return rc;
+}
