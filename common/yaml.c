@@ -445,7 +445,7 @@ static int place(const struct zep_yaml *doc, const struct zep_yaml_node *n, cons
 
 int zep_yaml_int(const struct zep_yaml *doc, const struct zep_yaml_node *n, const char *what, int64_t min, int64_t max, int64_t *out, struct zep_error *err)
 {
-    const char *s;
+    const char *s = "";
     int rc;
 
     if ((rc = number_text(doc, n, what, "a whole number", &s, err)) < 0)
@@ -455,7 +455,7 @@ int zep_yaml_int(const struct zep_yaml *doc, const struct zep_yaml_node *n, cons
 
 int zep_yaml_double(const struct zep_yaml *doc, const struct zep_yaml_node *n, const char *what, double min, double max, double *out, struct zep_error *err)
 {
-    const char *s;
+    const char *s = "";
     int rc;
 
     if ((rc = number_text(doc, n, what, "a number", &s, err)) < 0)
@@ -465,7 +465,7 @@ int zep_yaml_double(const struct zep_yaml *doc, const struct zep_yaml_node *n, c
 
 int zep_yaml_bool(const struct zep_yaml *doc, const struct zep_yaml_node *n, const char *what, int *out, struct zep_error *err)
 {
-    const char *s;
+    const char *s = "";
     int rc;
 
     if ((rc = number_text(doc, n, what, "true or false", &s, err)) < 0)
