@@ -19,8 +19,27 @@
 
 static volatile sig_atomic_t stop_bits;
 
+static struct zep_comm *whose_phase; /* for the handler: what this rank is doing */
+
+/* SIGTERM is also what mpirun and srun send to the ranks that are left when one was lost, a moment before they kill them: the last that can be said is where this rank stood.
+ * The launcher reads this line and shows it in its own words. */
+static void say_phase(void)
+{
+    const char *phase = whose_phase ? zep_comm_phase(whose_phase) : NULL;
+    char line[96] = "zeppelin-rank-phase: ";
+    size_t n = strlen(line);
+
+    for (; phase && *phase && n < sizeof line - 1; phase++)
+        line[n++] = *phase;
+    line[n++] = '\n';
+    if (phase && write(STDERR_FILENO, line, n) < 0)
+        return;
+}
+
 static void on_stop(int sig)
 {
+    if (sig == SIGTERM)
+        say_phase();
     stop_bits |= sig == SIGUSR1 ? ZEP_STOP_REQUEUE : ZEP_STOP_END;
 }
 
@@ -143,6 +162,7 @@ static int run(struct zep_comm *comm, const struct args *a)
             zep_comm_abort(comm, zep_exit_status(rc));
         }
     }
+    whose_phase = NULL;
     zep_comm_finish(comm);
     return 0; /* the outcome travels by file */
 }
@@ -166,6 +186,7 @@ int main(int argc, char **argv)
             zep_log(ZEP_LOG_ERROR, "%s", err.text);
         return zep_exit_status(rc);
     }
+    whose_phase = comm;
     if (!a.hello)
         return run(comm, &a);
     if (zep_comm_rank(comm) == 0)

@@ -1,0 +1,30 @@
+/* "zeppelin-detect/1.0": what the helper programs print, one topology as JSON. */
+#ifndef ZEP_TOPOLOGY_DETECT_H
+#define ZEP_TOPOLOGY_DETECT_H
+
+#include "topology/topo.h"
+
+int zep_detect_to_json(const struct zep_topo *topo, char **text_out, struct zep_error *err); /* free() */
+int zep_detect_from_json(const char *name, const char *text, size_t len, struct zep_topo **topo_out, struct zep_error *err);
+/* Runs a helper within time_s seconds and reads what it prints. Its exit, crash, silence or absence is an ordinary error (ZEP_EUNAVAIL); absent_out is set where it was not built. */
+int zep_detect_run(const char *helper, const char *const *args, double time_s, int *absent_out, struct zep_topo **topo_out, struct zep_error *err);
+
+/* Slurm's words as a topology, for the helper and for the text of scontrol alike. */
+struct zep_slurm_node {
+    const char *name, *hostname, *addr, *state, *gres;
+    int sockets, cores, threads;
+    int64_t mem_mib;
+};
+int zep_slurm_add_node(struct zep_topo *topo, const struct zep_slurm_node *n, struct zep_error *err);
+/* nodes: host list of what hangs directly on the switch ("" or NULL none); children: host list of switches. Parents are joined by zep_slurm_finish. */
+int zep_slurm_add_switch(struct zep_topo *topo, const char *name, const char *nodes, const char *children, struct zep_error *err);
+/* Aliases of more than one node are dropped (several slurmd on one machine), switches without nodes below too. */
+int zep_slurm_finish(struct zep_topo *topo, struct zep_error *err);
+struct zep_hostlist;
+/* The text of scontrol, which is changed. only: NULL, or the nodes wanted. */
+int zep_slurm_parse_nodes(struct zep_topo *topo, char *text, const struct zep_hostlist *only, struct zep_error *err);
+int zep_slurm_parse_switches(struct zep_topo *topo, char *text, struct zep_error *err);
+/* Whether there are signs of a Slurm configuration: 1, or 0 where only asking for a moment can tell. */
+int zep_slurm_hints(void);
+
+#endif

@@ -1,0 +1,175 @@
+/* Slurm through the helper; where it was not built, from the text of scontrol. */
+#include "config.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/hostlist.h"
+#include "common/process.h"
+#include "topology/detect.h"
+#include "topology/topo_internal.h"
+
+#define LIMIT_S 10.0 /* libslurm itself gives up on a silent controller after nine */
+#define MOMENT_S 2.0 /* where nothing hints at Slurm; a client without configuration tries on for a minute */
+
+/* The value of KEY=VALUE in a line of scontrol, "" when absent; a value ends before the next " Word=". */
+static void value_of(const char *line, const char *key, char *out, size_t size)
+{
+    size_t len = strlen(key);
+    const char *p = line;
+
+    *out = '\0';
+    while ((p = strstr(p, key))) {
+        if ((p == line || p[-1] == ' ') && p[len] == '=') {
+            snprintf(out, size, "%.*s", (int)strcspn(p + len + 1, " \n"), p + len + 1);
+            return;
+        }
+        p += len;
+    }
+}
+
+static int ask(const char *const *args, char **out, double limit, struct zep_error *err)
+{
+    char *argv[8] = {"scontrol"};
+    struct zep_process_result p;
+    int n = 1, rc;
+
+    for (; *args && n < 7; args++)
+        argv[n++] = (char *)*args;
+    if (zep_process_run(argv, limit, &p, err) < 0)
+        return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: scontrol is not in PATH");
+    if (p.timed_out)
+        rc = zep_error_set(err, ZEP_ETIMEDOUT, "scontrol gave no answer in %.0f s", limit);
+    else if (p.status)
+        rc = zep_error_set(err, ZEP_EUNAVAIL, "scontrol %s %s: %.*s", argv[1], argv[2], (int)strcspn(p.err, "\n"), p.err);
+    else
+        rc = (*out = strdup(p.out)) ? ZEP_OK : zep_error_nomem(err, "scontrol's text");
+    zep_process_result_free(&p);
+    return rc;
+}
+
+/* Lines of `scontrol show node --oneliner`. */
+int zep_slurm_parse_nodes(struct zep_topo *topo, char *text, const struct zep_hostlist *only, struct zep_error *err)
+{
+    char *save = NULL;
+    int rc = ZEP_OK;
+
+    for (char *line = strtok_r(text, "\n", &save); line && rc == ZEP_OK; line = strtok_r(NULL, "\n", &save)) {
+        char name[256], host[256], addr[256], state[128], gres[512], num[5][32];
+        struct zep_slurm_node s = {name, host, addr, state, gres, 0, 0, 0, 0};
+        int wanted = !only;
+
+        value_of(line, "NodeName", name, sizeof name);
+        for (int i = 0; only && i < only->n; i++)
+            wanted |= !strcmp(only->name[i], name);
+        if (!*name || !wanted)
+            continue;
+        value_of(line, "NodeHostName", host, sizeof host);
+        value_of(line, "NodeAddr", addr, sizeof addr);
+        value_of(line, "State", state, sizeof state);
+        value_of(line, "Gres", gres, sizeof gres);
+        value_of(line, "Sockets", num[0], sizeof num[0]);
+        value_of(line, "CoresPerSocket", num[1], sizeof num[1]);
+        value_of(line, "ThreadsPerCore", num[2], sizeof num[2]);
+        value_of(line, "RealMemory", num[3], sizeof num[3]);
+        s.sockets = atoi(num[0]);
+        s.cores = atoi(num[1]);
+        s.threads = atoi(num[2]);
+        s.mem_mib = strtoll(num[3], NULL, 10);
+        rc = zep_slurm_add_node(topo, &s, err);
+    }
+    return rc;
+}
+
+/* Lines of `scontrol show topology`: "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=zep[0-3]" and "... Switches=leaf[0-1]". */
+int zep_slurm_parse_switches(struct zep_topo *topo, char *text, struct zep_error *err)
+{
+    char *save = NULL;
+    int rc = ZEP_OK;
+
+    for (char *line = strtok_r(text, "\n", &save); line && rc == ZEP_OK; line = strtok_r(NULL, "\n", &save)) {
+        size_t len = strlen(line) + 1;
+        char *buf = zep_calloc(3, len);
+
+        if (!buf)
+            return zep_error_nomem(err, "scontrol's text");
+        value_of(line, "SwitchName", buf, len);
+        value_of(line, "Nodes", buf + len, len);
+        value_of(line, "Switches", buf + 2 * len, len);
+        if (*buf)
+            rc = zep_slurm_add_switch(topo, buf, buf + len, buf + 2 * len, err);
+        free(buf);
+    }
+    return rc;
+}
+
+static int only_job(const char *job, struct zep_hostlist *out, struct zep_error *err)
+{
+    const char *args[] = {"show", "job", job, "--oneliner", NULL};
+    char *text = NULL, *nodes;
+    int rc = ask(args, &text, LIMIT_S, err);
+
+    if (rc < 0)
+        return rc;
+    nodes = zep_calloc(strlen(text) + 1, 1);
+    if (nodes) {
+        value_of(text, "NodeList", nodes, strlen(text) + 1);
+        rc = *nodes && strcmp(nodes, "(null)") ? zep_hostlist_expand(nodes, out, err) : zep_error_set(err, ZEP_EUNAVAIL, "job %s has no nodes (yet)", job);
+    } else {
+        rc = zep_error_nomem(err, "scontrol's text");
+    }
+    free(nodes);
+    free(text);
+    return rc;
+}
+
+static int from_text(const char *job, double limit, struct zep_topo **topo_out, struct zep_error *err)
+{
+    static const char *const nodes_args[] = {"show", "node", "--oneliner", NULL}, *const topo_args[] = {"show", "topology", NULL};
+    struct zep_hostlist only = {0};
+    struct zep_topo *topo = NULL;
+    char *nodes = NULL, *switches = NULL, origin[128];
+    int rc;
+
+    if ((rc = ask(nodes_args, &nodes, limit, err)) < 0 || (job && (rc = only_job(job, &only, err)) < 0))
+        goto out;
+    snprintf(origin, sizeof origin, "slurm, by scontrol%s%.60s", job ? ", job " : "", job ? job : "");
+    if (!(topo = zep_topo_new("slurm", origin))) {
+        rc = zep_error_nomem(err, "topology");
+        goto out;
+    }
+    if ((rc = zep_slurm_parse_nodes(topo, nodes, job ? &only : NULL, err)) < 0)
+        goto out;
+    if (ask(topo_args, &switches, limit, NULL) < 0)
+        zep_topo_warn(topo, "the switch tree is not known: scontrol show topology failed");
+    else if ((rc = zep_slurm_parse_switches(topo, switches, err)) < 0)
+        goto out;
+    rc = zep_slurm_finish(topo, err);
+out:
+    zep_hostlist_free(&only);
+    free(nodes);
+    free(switches);
+    if (rc < 0)
+        zep_topo_free(topo);
+    else
+        *topo_out = topo;
+    return rc;
+}
+
+int zep_topo_detect_slurm(const char *jobid, struct zep_topo **topo_out, struct zep_error *err)
+{
+    const char *args[] = {jobid ? "--job" : NULL, jobid, NULL};
+    int hints = zep_slurm_hints(), absent, rc;
+    double limit = hints ? LIMIT_S : MOMENT_S;
+
+    rc = zep_detect_run("zeppelin-detect-slurm", args, limit, &absent, topo_out, err);
+    if (rc < 0 && absent)
+        rc = from_text(jobid, limit, topo_out, err);
+    if (rc < 0 && !hints)
+        return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: no configuration was found (SLURM_CONF, /etc/slurm/slurm.conf, or a configless site's server)");
+    if (rc == ZEP_ETIMEDOUT)
+        return zep_error_set(err, ZEP_EUNAVAIL, "the Slurm controller does not answer (asked for %.0f s)", limit);
+    return rc < 0 ? zep_error_prefix(err, "Slurm") : rc;
+}

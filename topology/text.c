@@ -1,0 +1,177 @@
+/* A topology for people: equal nodes are shown once. */
+#include "config.h"
+#include "topology/topo_internal.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/hostlist.h"
+#include "common/units.h"
+
+#define MAX_SWITCHES 40
+
+/* What a line of the summary says of a node; nodes with equal lines are folded. */
+static void node_line(const struct zep_node *n, struct zep_buf *b)
+{
+    char text[ZEP_UNIT_BUF];
+
+    if (n->sockets)
+        zep_buf_printf(b, "%d socket%s x %d cores", n->sockets, n->sockets == 1 ? "" : "s", n->cores_per_socket);
+    if (n->threads_per_core > 1)
+        zep_buf_printf(b, " x %d threads", n->threads_per_core);
+    if (n->n_numa > 1)
+        zep_buf_printf(b, ", %d NUMA domains", n->n_numa);
+    if (n->mem_bytes)
+        zep_buf_printf(b, ", memory %.4g GB", (double)n->mem_bytes / 1e9);
+    if (n->n_device)
+        zep_buf_printf(b, "%s%d %s%s%s", b->len ? ", " : "", n->n_device, n->device[0].kind == ZEP_DEV_CPU ? "CPU slots" : "GPUs", n->device[0].model ? " " : "", n->device[0].model ? n->device[0].model : "");
+    if (n->n_device && n->device[0].bw.source != ZEP_SRC_NONE)
+        zep_buf_printf(b, " at %s", zep_format_bandwidth(n->device[0].bw.value, text));
+    if (n->n_nic) {
+        zep_buf_printf(b, "%s%d NIC%s", b->len ? ", " : "", n->n_nic, n->n_nic == 1 ? "" : "s");
+        if (n->nic[0].bw.source != ZEP_SRC_NONE)
+            zep_buf_printf(b, " at %s", zep_format_bandwidth(n->nic[0].bw.value, text));
+    }
+    if (n->state)
+        zep_buf_printf(b, "%s%s", b->len ? ", " : "", n->state);
+    if (!b->len)
+        zep_buf_puts(b, "nothing known");
+}
+
+static int fold(const char *const *name, int n, struct zep_buf *b, struct zep_error *err)
+{
+    char *text = NULL;
+    int rc = zep_hostlist_fold(n, name, &text, err);
+
+    if (rc == ZEP_OK)
+        zep_buf_puts(b, text);
+    free(text);
+    return rc;
+}
+
+/* The devices of a node of which the NIC is known: "GPUs by NIC: nic0: 0 1, nic1: 2 3". */
+static void put_nics(const struct zep_node *n, struct zep_buf *b)
+{
+    int known = 0;
+
+    for (int i = 0; i < n->n_device; i++)
+        known += n->device[i].nic >= 0;
+    if (!known || n->n_nic < 2)
+        return;
+    zep_buf_puts(b, "    devices by NIC:");
+    for (int c = 0; c < n->n_nic; c++) {
+        int any = 0;
+
+        for (int i = 0; i < n->n_device; i++)
+            if (n->device[i].nic == c) {
+                if (!any)
+                    zep_buf_printf(b, "  %s:", n->nic[c].name);
+                zep_buf_printf(b, " %d", i);
+                any = 1;
+            }
+    }
+    zep_buf_puts(b, "\n");
+}
+
+static int put_nodes(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
+{
+    const char **name = zep_calloc((size_t)topo->n_node, sizeof *name);
+    char *done = zep_calloc((size_t)topo->n_node, 1);
+    int rc = name && done ? ZEP_OK : zep_error_nomem(err, "text");
+
+    for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
+        struct zep_buf line = ZEP_BUF_INIT;
+        int n = 0;
+
+        if (done[i])
+            continue;
+        node_line(&topo->node[i], &line);
+        for (int k = i; k < topo->n_node; k++) {
+            struct zep_buf other = ZEP_BUF_INIT;
+
+            if (done[k])
+                continue;
+            node_line(&topo->node[k], &other);
+            if (line.data && other.data && !strcmp(line.data, other.data)) {
+                name[n++] = topo->node[k].id;
+                done[k] = 1;
+            }
+            zep_buf_free(&other);
+        }
+        zep_buf_printf(b, "  %d x ", n);
+        rc = fold(name, n, b, err);
+        zep_buf_printf(b, "\n    %s\n", line.data ? line.data : "");
+        put_nics(&topo->node[i], b);
+        zep_buf_free(&line);
+    }
+    free(done);
+    free(name);
+    return rc;
+}
+
+static int put_switch(const struct zep_topo *topo, const struct zep_switch *s, const struct zep_fabric *f, struct zep_buf *b, struct zep_error *err)
+{
+    const char **name = zep_calloc((size_t)s->n_node + (size_t)f->n_switch + 1, sizeof *name);
+    char speed[ZEP_UNIT_BUF];
+    int rc = name ? ZEP_OK : zep_error_nomem(err, "text"), n = 0;
+
+    if (rc < 0)
+        return rc;
+    zep_buf_printf(b, "    %*s%s", 0, "", s->name);
+    if (s->uplink_bw.source != ZEP_SRC_NONE)
+        zep_buf_printf(b, " (uplinks %s)", zep_format_bandwidth(s->uplink_bw.value, speed));
+    zep_buf_puts(b, ": ");
+    for (int k = 0; k < s->n_node; k++)
+        name[n++] = topo->node[s->node[k]].id;
+    for (int k = 0; k < f->n_switch; k++)
+        for (int p = 0; p < f->sw[k].n_parent; p++)
+            if (&f->sw[f->sw[k].parent[p]] == s)
+                name[n++] = f->sw[k].name;
+    if (n)
+        rc = fold(name, n, b, err);
+    zep_buf_puts(b, "\n");
+    free(name);
+    return rc;
+}
+
+static int put_fabric(const struct zep_topo *topo, const struct zep_fabric *f, struct zep_buf *b, struct zep_error *err)
+{
+    int top = 0, shown = 0, rc;
+
+    for (int i = 0; i < f->n_switch; i++)
+        top = f->sw[i].level > top ? f->sw[i].level : top;
+    zep_buf_printf(b, "fabric %s: %s of %d switch%s, %d level%s\n", f->name, zep_fabric_kind_names[f->kind], f->n_switch, f->n_switch == 1 ? "" : "es", f->n_switch ? top + 1 : 0, top ? "s" : "");
+    for (int level = top; level >= 0; level--)
+        for (int i = 0; i < f->n_switch; i++) {
+            if (f->sw[i].level != level || shown++ >= MAX_SWITCHES)
+                continue;
+            if ((rc = put_switch(topo, &f->sw[i], f, b, err)) < 0)
+                return rc;
+        }
+    if (shown > MAX_SWITCHES)
+        zep_buf_printf(b, "    ... %d more switches\n", shown - MAX_SWITCHES);
+    return ZEP_OK;
+}
+
+int zep_topo_to_text(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
+{
+    char text[ZEP_UNIT_BUF];
+    int rc, n_dev = 0;
+
+    for (int i = 0; i < topo->n_node; i++)
+        n_dev += topo->node[i].n_device;
+    zep_buf_printf(b, "%s: %d node%s", *topo->name ? topo->name : "topology", topo->n_node, topo->n_node == 1 ? "" : "s");
+    if (n_dev)
+        zep_buf_printf(b, ", %d device%s", n_dev, n_dev == 1 ? "" : "s");
+    zep_buf_printf(b, " (%s)\n", topo->origin);
+    if ((rc = put_nodes(topo, b, err)) < 0)
+        return rc;
+    if (topo->net_latency_s.source != ZEP_SRC_NONE)
+        zep_buf_printf(b, "latency between nodes %s\n", zep_format_time(topo->net_latency_s.value, text));
+    for (int i = 0; i < topo->n_fabric; i++)
+        if ((rc = put_fabric(topo, &topo->fabric[i], b, err)) < 0)
+            return rc;
+    return zep_buf_ok(b, err);
+}

@@ -1,0 +1,251 @@
+#include "config.h"
+#include "topology/topo.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "topology/topo_internal.h"
+
+static const char *const source_names[] = {"unknown", "default", "preset", "label", "site", "controller", "node", "measured", "user"};
+
+const char *zep_source_name(enum zep_source s)
+{
+    return (size_t)s < sizeof source_names / sizeof source_names[0] ? source_names[s] : "unknown";
+}
+
+int zep_source_from_name(const char *name, enum zep_source *out)
+{
+    for (size_t i = 0; i < sizeof source_names / sizeof source_names[0]; i++)
+        if (!strcmp(source_names[i], name)) {
+            *out = (enum zep_source)i;
+            return 1;
+        }
+    return 0;
+}
+
+struct zep_topo *zep_topo_new(const char *name, const char *origin)
+{
+    struct zep_topo *topo = zep_calloc(1, sizeof *topo);
+
+    if (!topo)
+        return NULL;
+    topo->name = strdup(name ? name : "");
+    topo->origin = strdup(origin ? origin : "");
+    if (!topo->name || !topo->origin) {
+        zep_topo_free(topo);
+        return NULL;
+    }
+    return topo;
+}
+
+static void free_node(struct zep_node *n)
+{
+    free(n->id);
+    for (int i = 0; i < n->n_alias; i++)
+        free(n->alias[i]);
+    free(n->alias);
+    free(n->state);
+    for (int i = 0; i < n->n_device; i++) {
+        free(n->device[i].key);
+        free(n->device[i].model);
+    }
+    free(n->device);
+    for (int i = 0; i < n->n_nic; i++) {
+        free(n->nic[i].key);
+        free(n->nic[i].name);
+    }
+    free(n->nic);
+}
+
+static void free_fabric(struct zep_fabric *f)
+{
+    free(f->name);
+    for (int i = 0; i < f->n_switch; i++) {
+        free(f->sw[i].name);
+        free(f->sw[i].parent);
+        free(f->sw[i].node);
+    }
+    free(f->sw);
+}
+
+void zep_topo_free(struct zep_topo *topo)
+{
+    if (!topo)
+        return;
+    free(topo->name);
+    free(topo->origin);
+    for (int i = 0; i < topo->n_node; i++)
+        free_node(&topo->node[i]);
+    free(topo->node);
+    for (int i = 0; i < topo->n_fabric; i++)
+        free_fabric(&topo->fabric[i]);
+    free(topo->fabric);
+    for (int i = 0; i < topo->n_warning; i++)
+        free(topo->warning[i]);
+    free(topo->warning);
+    free(topo);
+}
+
+/* Room for one more; arrays without a capacity grow at powers of two. */
+static void *room(void *array, int n, int *cap, size_t size)
+{
+    int have = cap ? *cap : n & (n - 1) ? n + 1 : n;
+
+    if (n < have)
+        return array;
+    array = zep_reallocarray(array, n ? 2 * (size_t)n : 4, size);
+    if (array && cap)
+        *cap = n ? 2 * n : 4;
+    return array;
+}
+
+/* The arrays without a capacity begin with four places. */
+static void *room_small(void *array, int n, size_t size)
+{
+    if (n < 4)
+        return n ? array : zep_reallocarray(array, 4, size);
+    return room(array, n, NULL, size);
+}
+
+struct zep_node *zep_topo_add_node(struct zep_topo *topo, const char *id)
+{
+    struct zep_node *node = room(topo->node, topo->n_node, &topo->cap_node, sizeof *node);
+    char *copy = strdup(id);
+
+    if (node)
+        topo->node = node;
+    if (!node || !copy) {
+        free(copy);
+        return NULL;
+    }
+    node = &topo->node[topo->n_node++];
+    memset(node, 0, sizeof *node);
+    node->id = copy;
+    return node;
+}
+
+int zep_node_add_alias(struct zep_node *node, const char *alias)
+{
+    char **p, *copy;
+
+    if (!strcmp(alias, node->id))
+        return ZEP_OK;
+    for (int i = 0; i < node->n_alias; i++)
+        if (!strcmp(node->alias[i], alias))
+            return ZEP_OK;
+    p = room_small(node->alias, node->n_alias, sizeof *p);
+    if (!p)
+        return ZEP_ENOMEM;
+    node->alias = p;
+    if (!(copy = strdup(alias)))
+        return ZEP_ENOMEM;
+    node->alias[node->n_alias++] = copy;
+    return ZEP_OK;
+}
+
+struct zep_device *zep_node_add_device(struct zep_node *node, const char *key, enum zep_dev_kind kind)
+{
+    struct zep_device *d = room_small(node->device, node->n_device, sizeof *d);
+    char *copy = strdup(key);
+
+    if (d)
+        node->device = d;
+    if (!d || !copy) {
+        free(copy);
+        return NULL;
+    }
+    d = &node->device[node->n_device++];
+    *d = (struct zep_device){.key = copy, .kind = kind, .numa = -1, .nic = -1};
+    return d;
+}
+
+struct zep_nic *zep_node_add_nic(struct zep_node *node, const char *key, const char *name)
+{
+    struct zep_nic *c = room_small(node->nic, node->n_nic, sizeof *c);
+    char *copy = strdup(key), *copy_name = strdup(name);
+
+    if (c)
+        node->nic = c;
+    if (!c || !copy || !copy_name) {
+        free(copy);
+        free(copy_name);
+        return NULL;
+    }
+    c = &node->nic[node->n_nic++];
+    *c = (struct zep_nic){.key = copy, .name = copy_name, .numa = -1, .up = -1};
+    return c;
+}
+
+struct zep_fabric *zep_topo_add_fabric(struct zep_topo *topo, const char *name, enum zep_fabric_kind kind)
+{
+    struct zep_fabric *f = room(topo->fabric, topo->n_fabric, &topo->cap_fabric, sizeof *f);
+    char *copy = strdup(name);
+
+    if (f)
+        topo->fabric = f;
+    if (!f || !copy) {
+        free(copy);
+        return NULL;
+    }
+    f = &topo->fabric[topo->n_fabric++];
+    *f = (struct zep_fabric){.name = copy, .kind = kind};
+    return f;
+}
+
+struct zep_switch *zep_fabric_add_switch(struct zep_fabric *fabric, const char *name)
+{
+    struct zep_switch *s = room_small(fabric->sw, fabric->n_switch, sizeof *s);
+    char *copy = strdup(name);
+
+    if (s)
+        fabric->sw = s;
+    if (!s || !copy) {
+        free(copy);
+        return NULL;
+    }
+    s = &fabric->sw[fabric->n_switch++];
+    *s = (struct zep_switch){.name = copy};
+    return s;
+}
+
+static int add_int(int **array, int *n, int value)
+{
+    int *p = room_small(*array, *n, sizeof *p);
+
+    if (!p)
+        return ZEP_ENOMEM;
+    *array = p;
+    p[(*n)++] = value;
+    return ZEP_OK;
+}
+
+int zep_switch_add_parent(struct zep_switch *sw, int parent)
+{
+    return add_int(&sw->parent, &sw->n_parent, parent);
+}
+
+int zep_switch_add_node(struct zep_switch *sw, int node)
+{
+    return add_int(&sw->node, &sw->n_node, node);
+}
+
+int zep_topo_warn(struct zep_topo *topo, const char *fmt, ...)
+{
+    char **p = room(topo->warning, topo->n_warning, &topo->cap_warning, sizeof *p), *text;
+    char line[1024];
+    va_list ap;
+
+    if (!p)
+        return ZEP_ENOMEM;
+    topo->warning = p;
+    va_start(ap, fmt);
+    vsnprintf(line, sizeof line, fmt, ap);
+    va_end(ap);
+    if (!(text = strdup(line)))
+        return ZEP_ENOMEM;
+    topo->warning[topo->n_warning++] = text;
+    return ZEP_OK;
+}

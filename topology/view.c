@@ -1,0 +1,116 @@
+#include "config.h"
+#include "topology/topo_internal.h"
+
+#include <stdlib.h>
+
+#include "common/arena.h"
+
+void zep_view_free(struct zep_view *v)
+{
+    if (!v)
+        return;
+    free(v->node_dev0);
+    free(v->node_nic0);
+    free(v->node_leaf);
+    free(v->dev_node);
+    free(v->dev_nic);
+    free(v->dev_bw);
+    free(v->nic_bw);
+    free(v);
+}
+
+/* Ranks that a node can take: its devices, or its cores where it has none. */
+static int slots_of(const struct zep_node *n)
+{
+    return n->n_device ? n->n_device : n->sockets * n->cores_per_socket;
+}
+
+static int alloc_view(struct zep_view *v, struct zep_error *err)
+{
+    v->node_dev0 = zep_calloc((size_t)v->n_node + 1, sizeof *v->node_dev0);
+    v->node_nic0 = zep_calloc((size_t)v->n_node + 1, sizeof *v->node_nic0);
+    v->node_leaf = zep_calloc((size_t)v->n_node + 1, sizeof *v->node_leaf);
+    v->dev_node = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_node);
+    v->dev_nic = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_nic);
+    v->dev_bw = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_bw);
+    v->nic_bw = zep_calloc((size_t)v->n_nic + 1, sizeof *v->nic_bw);
+    if (!v->node_dev0 || !v->node_nic0 || !v->node_leaf || !v->dev_node || !v->dev_nic || !v->dev_bw || !v->nic_bw)
+        return zep_error_nomem(err, "view of the topology");
+    return ZEP_OK;
+}
+
+/* Devices of one node; a group of tp has their bandwidths together and the first one's NIC. CPU slots have no NIC unless the node has exactly one. */
+static void fill_node(struct zep_view *v, const struct zep_node *n, int node, int n_dev, int tp)
+{
+    int d0 = v->node_dev0[node], c0 = v->node_nic0[node];
+
+    for (int i = 0; i < n_dev; i++) {
+        int d = d0 + i;
+
+        v->dev_node[d] = node;
+        v->dev_nic[d] = n->n_device ? -1 : n->n_nic == 1 ? c0 : -1;
+        for (int t = 0; t < tp && i * tp + t < n->n_device; t++) {
+            const struct zep_device *dev = &n->device[i * tp + t];
+
+            v->dev_bw[d] += dev->bw.value;
+            if (t == 0 && dev->nic >= 0)
+                v->dev_nic[d] = c0 + dev->nic;
+        }
+    }
+    for (int i = 0; i < n->n_nic; i++)
+        v->nic_bw[c0 + i] = n->nic[i].bw.value;
+    v->node_dev0[node + 1] = d0 + n_dev;
+    v->node_nic0[node + 1] = c0 + n->n_nic;
+}
+
+/* Nodes of one leaf have one number: that of the leaf switch in the first fabric. */
+static void fill_leaves(struct zep_view *v, const struct zep_topo *topo)
+{
+    const struct zep_fabric *f = topo->n_fabric ? &topo->fabric[0] : NULL;
+
+    for (int i = 0; i < v->n_node; i++)
+        v->node_leaf[i] = -1;
+    for (int s = 0; f && s < f->n_switch; s++)
+        for (int k = 0; k < f->sw[s].n_node; k++)
+            if (f->sw[s].node[k] < v->n_node && v->node_leaf[f->sw[s].node[k]] < 0)
+                v->node_leaf[f->sw[s].node[k]] = s;
+}
+
+int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int tp, struct zep_view **view_out, struct zep_error *err)
+{
+    struct zep_view *v;
+    int rc;
+
+    if (n_node < 1 || n_node > topo->n_node)
+        return zep_error_set(err, ZEP_EINVAL, "%d nodes are wanted, the topology (%s) has %d", n_node, topo->origin, topo->n_node);
+    if (!(v = zep_calloc(1, sizeof *v)))
+        return zep_error_nomem(err, "view of the topology");
+    v->n_node = n_node;
+    for (int i = 0; i < n_node; i++) {
+        const struct zep_node *n = &topo->node[i];
+        int have = slots_of(n) / tp, want = dev_per_node ? dev_per_node : have;
+
+        if (want > have && slots_of(n) > 0) {
+            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' offers %d device%s of %d rank%s, %d are wanted", n->id, have, have == 1 ? "" : "s", tp, tp == 1 ? "" : "s", want);
+            goto err_view;
+        }
+        if (want < 1) {
+            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' has no devices%s", n->id, slots_of(n) ? " for so many ranks each" : " and its cores are unknown: say how many devices a node there are");
+            goto err_view;
+        }
+        v->n_dev += want;
+        v->n_nic += n->n_nic;
+    }
+    if ((rc = alloc_view(v, err)) < 0)
+        goto err_view;
+    for (int i = 0; i < n_node; i++)
+        fill_node(v, &topo->node[i], i, dev_per_node ? dev_per_node : slots_of(&topo->node[i]) / tp, tp);
+    fill_leaves(v, topo);
+    v->net_latency_s = topo->net_latency_s.value;
+    v->dev_latency_s = topo->dev_latency_s.value;
+    *view_out = v;
+    return ZEP_OK;
+err_view:
+    zep_view_free(v);
+    return rc;
+}

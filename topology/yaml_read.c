@@ -1,0 +1,436 @@
+#include "config.h"
+#include "topology/topo_internal.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/format.h"
+#include "common/fs.h"
+#include "common/hostlist.h"
+#include "common/units.h"
+#include "common/yaml.h"
+
+struct reader {
+    const struct zep_yaml *doc;
+    struct zep_topo *topo;
+    struct zep_error *err;
+};
+
+typedef const struct zep_yaml_node yaml;
+
+static int fail(struct reader *r, yaml *n, const char *fmt, const char *value)
+{
+    return zep_yaml_error(r->doc, n, r->err, fmt, value);
+}
+
+/* Keys that this version does not know are passed over with a warning (a newer minor may have them). */
+static int warn_unknown(struct reader *r, yaml *map, const char *const *known)
+{
+    for (int i = 0; i < map->n; i++) {
+        int k = 0;
+
+        while (known[k] && strcmp(known[k], map->keys[i]))
+            k++;
+        if (!known[k]) {
+            const char *near = zep_nearest(map->keys[i], known);
+
+            if (zep_topo_warn(r->topo, "%s:%d: unknown key '%s' was ignored%s%s%s", zep_yaml_name(r->doc), map->key_lines[i], map->keys[i], near ? " (did you mean '" : "", near ? near : "",
+                              near ? "'?)" : "") < 0)
+                return zep_error_nomem(r->err, "topology");
+        }
+    }
+    return ZEP_OK;
+}
+
+static int want_map(struct reader *r, yaml *n, const char *what)
+{
+    return n->type == ZEP_YAML_MAP ? ZEP_OK : fail(r, n, "expected keys and values of a %s", what);
+}
+
+static int want_list(struct reader *r, yaml *n, const char *what)
+{
+    return n->type == ZEP_YAML_SEQ ? ZEP_OK : fail(r, n, "expected a list of %s", what);
+}
+
+static int get_int(struct reader *r, yaml *map, const char *key, int min, int max, int *out)
+{
+    yaml *n = zep_yaml_get(map, key);
+    int64_t v;
+    int rc;
+
+    if (!n)
+        return ZEP_OK;
+    if ((rc = zep_yaml_int(r->doc, n, key, min, max, &v, r->err)) == ZEP_OK)
+        *out = (int)v;
+    return rc;
+}
+
+static int get_text(struct reader *r, yaml *map, const char *key, const char **out)
+{
+    yaml *n = zep_yaml_get(map, key);
+
+    return n ? zep_yaml_string(r->doc, n, key, out, r->err) : ZEP_OK;
+}
+
+static int get_copy(struct reader *r, yaml *map, const char *key, char **out)
+{
+    const char *text = NULL;
+    int rc = get_text(r, map, key, &text);
+
+    if (rc < 0 || !text)
+        return rc;
+    free(*out);
+    *out = strdup(text);
+    return *out ? ZEP_OK : zep_error_nomem(r->err, "topology");
+}
+
+static int get_choice(struct reader *r, yaml *map, const char *key, const char *const *names, int *out)
+{
+    const char *text = NULL;
+    int rc = get_text(r, map, key, &text);
+
+    if (rc < 0 || !text)
+        return rc;
+    for (int i = 0; names[i]; i++)
+        if (!strcmp(names[i], text)) {
+            *out = i;
+            return ZEP_OK;
+        }
+    return zep_yaml_error(r->doc, zep_yaml_get(map, key), r->err, "%s '%s': expected one of %s, %s, %s ...", key, text, names[0], names[1], names[2]);
+}
+
+static int get_size(struct reader *r, yaml *map, const char *key, int64_t *out)
+{
+    const char *text = NULL;
+    struct zep_error err;
+    int rc = get_text(r, map, key, &text);
+
+    if (rc < 0 || !text)
+        return rc;
+    if (zep_parse_size(text, out, &err) < 0)
+        return zep_yaml_error(r->doc, zep_yaml_get(map, key), r->err, "%s %s", key, err.text);
+    return ZEP_OK;
+}
+
+/* "25GB/s" (said by the user) or {value: 25GB/s, source: preset}. */
+static int get_fact(struct reader *r, yaml *map, const char *key, int is_time, struct zep_fact *out)
+{
+    static const char *const known[] = {"value", "source", NULL};
+    yaml *n = zep_yaml_get(map, key);
+    const char *text = NULL, *source = "user";
+    struct zep_fact f = {0, ZEP_SRC_USER};
+    struct zep_error err;
+    int rc;
+
+    if (!n)
+        return ZEP_OK;
+    if (n->type == ZEP_YAML_MAP) {
+        if ((rc = warn_unknown(r, n, known)) < 0 || (rc = get_text(r, n, "value", &text)) < 0 || (rc = get_text(r, n, "source", &source)) < 0)
+            return rc;
+        if (!text)
+            return fail(r, n, "%s: expected a value", key);
+        if (!zep_source_from_name(source, &f.source))
+            return zep_yaml_error(r->doc, n, r->err, "%s: source '%s': expected user, measured, node, controller, site, label, preset or default", key, source);
+    } else if ((rc = zep_yaml_string(r->doc, n, key, &text, r->err)) < 0) {
+        return rc;
+    }
+    rc = is_time ? zep_parse_time(text, &f.value, &err) : zep_parse_bandwidth(text, &f.value, &err);
+    if (rc < 0)
+        return zep_yaml_error(r->doc, n, r->err, "%s %s", key, err.text);
+    *out = f;
+    return ZEP_OK;
+}
+
+static int read_nic(struct reader *r, yaml *n, struct zep_node *node)
+{
+    static const char *const known[] = {"key", "name", "numa", "up", "bandwidth", NULL};
+    const char *key = NULL, *name = NULL;
+    struct zep_nic *c;
+    yaml *up;
+    int rc;
+
+    if ((rc = want_map(r, n, "NIC")) < 0 || (rc = warn_unknown(r, n, known)) < 0 || (rc = get_text(r, n, "key", &key)) < 0 || (rc = get_text(r, n, "name", &name)) < 0)
+        return rc;
+    if (!key && !name)
+        return fail(r, n, "a NIC without key%s", " and name");
+    if (!(c = zep_node_add_nic(node, key ? key : name, name ? name : key)))
+        return zep_error_nomem(r->err, "topology");
+    if ((up = zep_yaml_get(n, "up")) && (rc = zep_yaml_bool(r->doc, up, "up", &c->up, r->err)) < 0)
+        return rc;
+    if ((rc = get_int(r, n, "numa", 0, 65535, &c->numa)) < 0)
+        return rc;
+    return get_fact(r, n, "bandwidth", 0, &c->bw);
+}
+
+static int read_device(struct reader *r, yaml *n, struct zep_node *node)
+{
+    static const char *const known[] = {"key", "kind", "model", "numa", "nic", "nic_distance", "memory", "bandwidth", NULL};
+    const char *key = NULL;
+    struct zep_device *d;
+    int kind = ZEP_DEV_GPU, distance = ZEP_DIST_UNKNOWN, rc;
+
+    if ((rc = want_map(r, n, "device")) < 0 || (rc = warn_unknown(r, n, known)) < 0 || (rc = get_text(r, n, "key", &key)) < 0 || (rc = get_choice(r, n, "kind", zep_dev_kind_names, &kind)) < 0 ||
+        (rc = get_choice(r, n, "nic_distance", zep_distance_names, &distance)) < 0)
+        return rc;
+    if (!key)
+        return fail(r, n, "a device without %s", "key");
+    if (!(d = zep_node_add_device(node, key, (enum zep_dev_kind)kind)))
+        return zep_error_nomem(r->err, "topology");
+    d->nic_distance = (enum zep_distance)distance;
+    if ((rc = get_copy(r, n, "model", &d->model)) < 0 || (rc = get_int(r, n, "numa", 0, 65535, &d->numa)) < 0 || (rc = get_size(r, n, "memory", &d->mem_bytes)) < 0)
+        return rc;
+    if ((rc = get_int(r, n, "nic", 0, node->n_nic - 1, &d->nic)) < 0)
+        return rc;
+    return get_fact(r, n, "bandwidth", 0, &d->bw);
+}
+
+static int read_node_body(struct reader *r, yaml *n, struct zep_node *node)
+{
+    yaml *list;
+    int rc;
+
+    if ((rc = get_copy(r, n, "state", &node->state)) < 0 || (rc = get_int(r, n, "sockets", 0, 4096, &node->sockets)) < 0 || (rc = get_int(r, n, "cores_per_socket", 0, 65536, &node->cores_per_socket)) < 0 ||
+        (rc = get_int(r, n, "threads_per_core", 0, 4096, &node->threads_per_core)) < 0 || (rc = get_int(r, n, "numa_domains", 0, 65536, &node->n_numa)) < 0 ||
+        (rc = get_size(r, n, "memory", &node->mem_bytes)) < 0)
+        return rc;
+    if ((list = zep_yaml_get(n, "nics"))) {
+        if ((rc = want_list(r, list, "NICs")) < 0)
+            return rc;
+        for (int i = 0; i < list->n; i++)
+            if ((rc = read_nic(r, list->child[i], node)) < 0)
+                return rc;
+    }
+    if ((list = zep_yaml_get(n, "devices"))) {
+        if ((rc = want_list(r, list, "devices")) < 0)
+            return rc;
+        for (int i = 0; i < list->n; i++)
+            if ((rc = read_device(r, list->child[i], node)) < 0)
+                return rc;
+    }
+    return ZEP_OK;
+}
+
+static int expand(struct reader *r, yaml *n, const char *what, struct zep_hostlist *out)
+{
+    const char *text;
+    struct zep_error err;
+    int rc;
+
+    if ((rc = zep_yaml_string(r->doc, n, what, &text, r->err)) < 0)
+        return rc;
+    if (zep_hostlist_expand(text, out, &err) < 0)
+        return zep_yaml_error(r->doc, n, r->err, "%s: %s", what, err.text);
+    return ZEP_OK;
+}
+
+/* One entry may stand for many equal nodes: id and each alias are host lists of the same length. */
+static int read_nodes(struct reader *r, yaml *n)
+{
+    static const char *const known[] = {"id", "aliases", "state", "sockets", "cores_per_socket", "threads_per_core", "numa_domains", "memory", "nics", "devices", NULL};
+    yaml *id, *aliases;
+    struct zep_hostlist ids = {0};
+    int first = r->topo->n_node, rc;
+
+    if ((rc = want_map(r, n, "node")) < 0 || (rc = warn_unknown(r, n, known)) < 0)
+        return rc;
+    if (!(id = zep_yaml_get(n, "id")))
+        return fail(r, n, "a node without %s", "id");
+    if ((rc = expand(r, id, "id", &ids)) < 0)
+        return rc;
+    for (int i = 0; i < ids.n && rc == ZEP_OK; i++) {
+        struct zep_node *node = zep_topo_add_node(r->topo, ids.name[i]);
+
+        rc = node ? read_node_body(r, n, node) : zep_error_nomem(r->err, "topology");
+    }
+    if (rc == ZEP_OK && (aliases = zep_yaml_get(n, "aliases")) && (rc = want_list(r, aliases, "host lists")) == ZEP_OK)
+        for (int k = 0; k < aliases->n && rc == ZEP_OK; k++) {
+            struct zep_hostlist list = {0};
+
+            if ((rc = expand(r, aliases->child[k], "alias", &list)) < 0)
+                break;
+            if (list.n != ids.n)
+                rc = zep_yaml_error(r->doc, aliases->child[k], r->err, "%d aliases for %d nodes", list.n, ids.n);
+            for (int i = 0; i < list.n && rc == ZEP_OK; i++)
+                if (zep_node_add_alias(&r->topo->node[first + i], list.name[i]) < 0)
+                    rc = zep_error_nomem(r->err, "topology");
+            zep_hostlist_free(&list);
+        }
+    zep_hostlist_free(&ids);
+    return rc;
+}
+
+static int read_switch_nodes(struct reader *r, yaml *n, const struct zep_names *names, struct zep_switch *s)
+{
+    struct zep_hostlist list = {0};
+    int rc = expand(r, n, "nodes", &list);
+
+    for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
+        int node = zep_names_find(names, list.name[i]);
+
+        if (node < 0)
+            rc = zep_yaml_error(r->doc, n, r->err, "switch '%s': node '%s' is not in the topology", s->name, list.name[i]);
+        else if (zep_switch_add_node(s, node) < 0)
+            rc = zep_error_nomem(r->err, "topology");
+    }
+    zep_hostlist_free(&list);
+    return rc;
+}
+
+static int find_switch(const struct zep_fabric *f, const char *name)
+{
+    for (int i = 0; i < f->n_switch; i++)
+        if (!strcmp(f->sw[i].name, name))
+            return i;
+    return -1;
+}
+
+static int read_parents(struct reader *r, yaml *n, struct zep_fabric *f, int self)
+{
+    yaml *list = zep_yaml_get(n, "parents");
+    int rc;
+
+    if (!list)
+        return ZEP_OK;
+    if ((rc = want_list(r, list, "switches")) < 0)
+        return rc;
+    for (int i = 0; i < list->n; i++) {
+        const char *name;
+        int up;
+
+        if ((rc = zep_yaml_string(r->doc, list->child[i], "parent", &name, r->err)) < 0)
+            return rc;
+        if ((up = find_switch(f, name)) < 0)
+            return zep_yaml_error(r->doc, list->child[i], r->err, "switch '%s': parent '%s' is not in fabric '%s'", f->sw[self].name, name, f->name);
+        if (zep_switch_add_parent(&f->sw[self], up) < 0)
+            return zep_error_nomem(r->err, "topology");
+    }
+    return ZEP_OK;
+}
+
+static int read_fabric(struct reader *r, yaml *n, const struct zep_names *names)
+{
+    static const char *const known[] = {"name", "kind", "switches", NULL}, *const known_switch[] = {"name", "parents", "nodes", "uplink_bandwidth", NULL};
+    const char *name = NULL;
+    int kind = ZEP_FABRIC_TREE, rc;
+    struct zep_fabric *f;
+    yaml *list, *nodes;
+
+    if ((rc = want_map(r, n, "fabric")) < 0 || (rc = warn_unknown(r, n, known)) < 0 || (rc = get_text(r, n, "name", &name)) < 0 || (rc = get_choice(r, n, "kind", zep_fabric_kind_names, &kind)) < 0)
+        return rc;
+    if (!(f = zep_topo_add_fabric(r->topo, name ? name : "net", (enum zep_fabric_kind)kind)))
+        return zep_error_nomem(r->err, "topology");
+    if (!(list = zep_yaml_get(n, "switches")))
+        return ZEP_OK;
+    if ((rc = want_list(r, list, "switches")) < 0)
+        return rc;
+    for (int i = 0; i < list->n; i++) {
+        yaml *c = list->child[i];
+        const char *sw = NULL;
+        struct zep_switch *s;
+
+        if ((rc = want_map(r, c, "switch")) < 0 || (rc = warn_unknown(r, c, known_switch)) < 0 || (rc = get_text(r, c, "name", &sw)) < 0)
+            return rc;
+        if (!sw)
+            return fail(r, c, "a switch without %s", "name");
+        if (!(s = zep_fabric_add_switch(f, sw)))
+            return zep_error_nomem(r->err, "topology");
+        if ((rc = get_fact(r, c, "uplink_bandwidth", 0, &s->uplink_bw)) < 0 || ((nodes = zep_yaml_get(c, "nodes")) && (rc = read_switch_nodes(r, nodes, names, s)) < 0))
+            return rc;
+    }
+    for (int i = 0; i < list->n; i++)
+        if ((rc = read_parents(r, list->child[i], f, i)) < 0)
+            return rc;
+    return ZEP_OK;
+}
+
+static int read_warnings(struct reader *r, yaml *list)
+{
+    const char *text;
+    int rc;
+
+    if ((rc = want_list(r, list, "texts")) < 0)
+        return rc;
+    for (int i = 0; i < list->n; i++) {
+        if ((rc = zep_yaml_string(r->doc, list->child[i], "warning", &text, r->err)) < 0)
+            return rc;
+        if (zep_topo_warn(r->topo, "%s", text) < 0)
+            return zep_error_nomem(r->err, "topology");
+    }
+    return ZEP_OK;
+}
+
+static int read_root(struct reader *r, yaml *root)
+{
+    static const char *const known[] = {"format", "name", "origin", "net_latency", "device_latency", "nodes", "fabrics", "warnings", NULL};
+    const char *format = NULL;
+    struct zep_names *names;
+    yaml *list;
+    int rc;
+
+    if ((rc = want_map(r, root, "topology (format: zeppelin-topology/1.0)")) < 0 || (rc = get_text(r, root, "format", &format)) < 0)
+        return rc;
+    if (!format)
+        return fail(r, root, "no %s: expected format: zeppelin-topology/1.0", "format");
+    if ((rc = zep_format_check(format, "zeppelin-topology", 1, 0, NULL, r->err)) < 0)
+        return zep_error_prefix(r->err, "%s:%d: format", zep_yaml_name(r->doc), zep_yaml_get(root, "format")->line);
+    /* warnings that the file brings come first, so that reading and writing again changes nothing */
+    if ((list = zep_yaml_get(root, "warnings")) && (rc = read_warnings(r, list)) < 0)
+        return rc;
+    if ((rc = warn_unknown(r, root, known)) < 0 || (rc = get_copy(r, root, "name", &r->topo->name)) < 0 || (rc = get_copy(r, root, "origin", &r->topo->origin)) < 0 ||
+        (rc = get_fact(r, root, "net_latency", 1, &r->topo->net_latency_s)) < 0 || (rc = get_fact(r, root, "device_latency", 1, &r->topo->dev_latency_s)) < 0)
+        return rc;
+    if (!(list = zep_yaml_get(root, "nodes")))
+        return fail(r, root, "no %s", "nodes");
+    if ((rc = want_list(r, list, "nodes")) < 0)
+        return rc;
+    for (int i = 0; i < list->n; i++)
+        if ((rc = read_nodes(r, list->child[i])) < 0)
+            return rc;
+    if (!(list = zep_yaml_get(root, "fabrics")))
+        return ZEP_OK;
+    if ((rc = want_list(r, list, "fabrics")) < 0)
+        return rc;
+    if ((rc = zep_names_new(r->topo, &names, r->err)) < 0)
+        return zep_error_prefix(r->err, "%s", zep_yaml_name(r->doc));
+    for (int i = 0; i < list->n && rc == ZEP_OK; i++)
+        rc = read_fabric(r, list->child[i], names);
+    zep_names_free(names);
+    return rc;
+}
+
+static int from_doc(struct zep_yaml *doc, struct zep_topo **topo_out, struct zep_error *err)
+{
+    struct reader r = {doc, zep_topo_new("", ""), err};
+    int rc = r.topo ? read_root(&r, zep_yaml_root(doc)) : zep_error_nomem(err, "topology");
+
+    if (rc == ZEP_OK && (rc = zep_topo_validate(r.topo, err)) < 0)
+        zep_error_prefix(err, "%s", zep_yaml_name(doc));
+    if (rc < 0)
+        zep_topo_free(r.topo);
+    else
+        *topo_out = r.topo;
+    return rc;
+}
+
+int zep_topo_load(const char *path, struct zep_topo **topo_out, struct zep_error *err)
+{
+    struct zep_yaml *doc = NULL;
+    int rc = zep_yaml_load_file(path, &doc, err);
+
+    if (rc == ZEP_OK)
+        rc = from_doc(doc, topo_out, err);
+    zep_yaml_free(doc);
+    return rc;
+}
+
+int zep_topo_parse(const char *name, const char *text, size_t len, struct zep_topo **topo_out, struct zep_error *err)
+{
+    struct zep_yaml *doc = NULL;
+    int rc = zep_yaml_load(name, text, len, &doc, err);
+
+    if (rc == ZEP_OK)
+        rc = from_doc(doc, topo_out, err);
+    zep_yaml_free(doc);
+    return rc;
+}
