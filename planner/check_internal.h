@@ -35,6 +35,13 @@ struct ck_clock {
     int32_t c[N_CHAIN];
 };
 
+static inline void ck_merge(struct ck_clock *into, const struct ck_clock *from)
+{
+    for (int c = 0; c < N_CHAIN; c++)
+        if (from->c[c] > into->c[c])
+            into->c[c] = from->c[c];
+}
+
 struct ck_event {
     int chain;
     int32_t idx; /* from 1 */

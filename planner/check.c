@@ -1,0 +1,118 @@
+#include "config.h"
+#include "planner/check_internal.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/rng.h"
+
+static const char *const kind_name[] = {"none", "group", "attention", "addition", "copy", "barrier"};
+
+const char *ck_pass_name(enum zep_pass pass)
+{
+    return pass == ZEP_PASS_FWD ? "forward" : "backward";
+}
+
+const char *ck_lane_name(enum zep_lane lane)
+{
+    return lane == ZEP_LANE_WORLD ? "world lane" : lane == ZEP_LANE_NODE ? "node lane" : "unknown lane";
+}
+
+int ck_fail(struct check *ck, const struct ck_where *w, const char *fmt, ...)
+{
+    char place[200];
+    va_list ap;
+    int n;
+
+    va_start(ap, fmt);
+    zep_error_vset(ck->err, ZEP_EINVAL, fmt, ap);
+    va_end(ap);
+    n = snprintf(place, sizeof place, "%s, device %d, operation %lld (%s", ck_pass_name(ck->pass), w->dev, (long long)w->index,
+                 (unsigned)w->kind < sizeof kind_name / sizeof kind_name[0] ? kind_name[w->kind] : "unknown kind");
+    if (w->kind == ZEP_OP_GROUP)
+        n += snprintf(place + n, sizeof place - (size_t)n, " of the %s, key %llx", ck_lane_name(w->lane), (unsigned long long)w->key);
+    else if (w->kind == ZEP_OP_ATTN || w->kind == ZEP_OP_ADD)
+        n += snprintf(place + n, sizeof place - (size_t)n, " of ring %d, step %d", (int)w->ring, (int)w->step);
+    snprintf(place + n, sizeof place - (size_t)n, ")");
+    zep_error_prefix(ck->err, "%s", place);
+    return ZEP_EINVAL;
+}
+
+int ck_nomem(struct check *ck)
+{
+    return zep_error_nomem(ck->err, "proof of a plan");
+}
+
+int ck_grow(struct check *ck, void **array, int n, int *cap, size_t size)
+{
+    void *p;
+    int want;
+
+    if (n < *cap)
+        return ZEP_OK;
+    want = *cap ? 2 * *cap : 16;
+    if (want <= *cap || !(p = zep_reallocarray(*array, (size_t)want, size)))
+        return ck_nomem(ck);
+    *array = p;
+    *cap = want;
+    return ZEP_OK;
+}
+
+uint64_t ck_weight(int seq, int64_t pos)
+{
+    return zep_splitmix64(zep_splitmix64((uint64_t)seq + 0x51ull) ^ (uint64_t)pos);
+}
+
+static int open_devices(struct check *ck)
+{
+    if (!(ck->dev = zep_calloc((size_t)ck->plan->n_dev, sizeof *ck->dev)) || !(ck->ready = zep_calloc((size_t)ck->plan->n_dev, sizeof *ck->ready)))
+        return ck_nomem(ck);
+    return ZEP_OK;
+}
+
+static void close_devices(struct check *ck)
+{
+    for (int d = 0; ck->dev && d < ck->plan->n_dev; d++) {
+        struct ck_dev *dev = &ck->dev[d];
+
+        free(dev->attn.rows);
+        free(dev->lin.rows);
+        for (int s = 0; s < ZEP_N_SPACE; s++) {
+            for (int i = 0; i < dev->n_buf[s]; i++)
+                free(dev->buf[s][i].seg);
+            free(dev->buf[s]);
+        }
+        for (int c = 0; c < ZEP_N_QUEUE + ZEP_N_LANE; c++)
+            free(dev->end[c].clk);
+        zep_sched_free(dev->sched);
+    }
+    free(ck->dev);
+    free(ck->ready);
+    free(ck->route);
+    free(ck->rect);
+    free(ck->tmp);
+}
+
+int zep_plan_check(const struct zep_plan *plan, const int64_t *len, int n, const struct zep_check_opts *opts, struct zep_check_result *result_out, struct zep_error *err)
+{
+    struct zep_error local;
+    struct check ck = {.plan = plan, .opts = opts, .err = err ? err : &local};
+    int rc;
+
+    if ((rc = ck_plan(&ck, len, n)) < 0 || (rc = open_devices(&ck)) < 0 || (rc = ck_layouts(&ck)) < 0)
+        goto out;
+    for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
+        ck.pass = (enum zep_pass)pass;
+        ck.n_rect = 0;
+        if ((rc = ck_run(&ck)) < 0 || (rc = ck_cover(&ck)) < 0)
+            goto out;
+    }
+    if (result_out)
+        *result_out = ck.result;
+out:
+    ck_groups_free(&ck);
+    close_devices(&ck);
+    return rc;
+}
