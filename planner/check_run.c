@@ -127,11 +127,11 @@ static int run_compute(struct check *ck, int d, const struct ck_where *w)
     for (int l = 0; l < ZEP_N_LANE; l++)
         if (op->wait[l] > 0)
             ck_merge(&ev.clk, &dev->end[CHAIN_LANE + l].clk[op->wait[l] - 1]);
+    ev.clk.c[ev.chain] = ev.idx; /* the blocks of one operation follow each other */
     if ((rc = op->kind == ZEP_OP_ATTN ? ck_attn(ck, w, &ev, op) : ck_add(ck, w, &ev, op)) < 0)
         return rc;
     if ((rc = ck_grow(ck, (void **)&end->clk, end->n, &end->cap, sizeof *end->clk)) < 0)
         return rc;
-    ev.clk.c[ev.chain] = ev.idx;
     end->clk[end->n++] = ev.clk;
     dev->n_compute[op->queue]++;
     return ZEP_OK;
