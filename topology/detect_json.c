@@ -254,14 +254,15 @@ int zep_detect_from_json(const char *name, const char *text, size_t len, struct 
 
 static int helper_error(const char *helper, const struct zep_process_result *p, double time_s, struct zep_error *err)
 {
-    size_t len = strcspn(p->err, "\n");
+    const char *line = p->err + strspn(p->err, "\n \t");
+    size_t len = strcspn(line, "\n");
 
     if (p->timed_out)
         return zep_error_set(err, ZEP_ETIMEDOUT, "%s gave no answer in %.0f s", helper, time_s);
     if (p->status > 128)
         return zep_error_set(err, ZEP_EUNAVAIL, "%s was ended by signal %d", helper, p->status - 128);
     if (len)
-        return zep_error_set(err, ZEP_EUNAVAIL, "%.*s", (int)(len < 1500 ? len : 1500), p->err);
+        return zep_error_set(err, ZEP_EUNAVAIL, "%.*s", (int)(len < 1500 ? len : 1500), line);
     return zep_error_set(err, ZEP_EUNAVAIL, "%s failed (status %d) without a word", helper, p->status);
 }
 
@@ -280,6 +281,7 @@ int zep_detect_run(const char *helper, const char *const *args, double time_s, i
     for (; args && *args && n < 7; args++)
         argv[n++] = (char *)*args;
     if ((rc = zep_process_run(argv, time_s, &p, err)) == ZEP_OK) {
+        *absent_out = !p.timed_out && p.status == 127; /* a library of it is missing here */
         rc = p.timed_out || p.status ? helper_error(helper, &p, time_s, err) : zep_detect_from_json(helper, p.out, p.out_len, topo_out, err);
         zep_process_result_free(&p);
     }

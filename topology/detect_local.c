@@ -8,7 +8,13 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fs.h"
 #include "topology/detect.h"
+
+/* The version that this was built with, for messages. */
+#define HWLOC_STR(x) #x
+#define HWLOC_XSTR(x) HWLOC_STR(x)
+#define HWLOC_TEXT "(API " HWLOC_XSTR(HWLOC_API_VERSION) ")"
 
 #define CLASS_VGA 0x0300
 #define CLASS_3D 0x0302
@@ -17,6 +23,7 @@
 
 struct found { /* what a device or NIC of the node is in hwloc */
     hwloc_obj_t pci;
+    int is_ib; /* a NIC of the OpenFabrics kind: what collectives use where there is one */
 };
 
 struct local {
@@ -41,11 +48,22 @@ static void pci_name(hwloc_obj_t pci, char out[32])
     snprintf(out, 32, "%04x:%02x:%02x.%01x", (unsigned)a->domain, a->bus, a->dev, a->func);
 }
 
+/* The VGA of a board's management controller: made by ATI, but it shows text only. */
+static int is_board_vga(hwloc_obj_t pci)
+{
+    static const unsigned short id[] = {0x4752, 0x5159, 0x515e, 0x5969};
+
+    for (size_t i = 0; i < sizeof id / sizeof id[0]; i++)
+        if (pci->attr->pcidev.vendor_id == 0x1002 && pci->attr->pcidev.device_id == id[i])
+            return 1;
+    return 0;
+}
+
 /* Compute devices: 3D controllers and accelerators of any maker, display controllers of those who make GPUs (a board's own VGA does not compute). */
 static int is_gpu(hwloc_obj_t pci)
 {
     unsigned cls = pci->attr->pcidev.class_id, vendor = pci->attr->pcidev.vendor_id;
-    int maker = vendor == 0x10de || vendor == 0x1002;
+    int maker = (vendor == 0x10de || vendor == 0x1002) && !is_board_vga(pci);
 
     return cls == CLASS_3D || (cls == CLASS_ACCELERATOR && (maker || vendor == 0x8086)) || ((cls == CLASS_VGA || cls == CLASS_DISPLAY) && maker);
 }
@@ -139,7 +157,7 @@ static int add_nic(struct local *l, hwloc_obj_t pci)
     if (!name || is_virtual_function(l, pci) || l->node->n_nic == 256)
         return 0;
     pci_name(pci, key);
-    l->nic[l->node->n_nic].pci = pci;
+    l->nic[l->node->n_nic] = (struct found){pci, is_ib};
     if (!(c = zep_node_add_nic(l->node, key, name)))
         return -1;
     c->numa = numa_of(l, pci);
@@ -178,11 +196,12 @@ static int scan_pci(struct local *l)
     return 0;
 }
 
-/* How far two PCI functions are: what their lowest common ancestor is. */
-static enum zep_distance distance(const struct local *l, hwloc_obj_t a, hwloc_obj_t b)
+/* How far two PCI functions are: what their lowest common ancestor is, and how deep it lies (a nearer switch is deeper). */
+static enum zep_distance distance(const struct local *l, hwloc_obj_t a, hwloc_obj_t b, int *depth)
 {
     hwloc_obj_t up = a;
 
+    *depth = 0;
     for (; up; up = up->parent) {
         hwloc_obj_t o = b;
 
@@ -193,40 +212,77 @@ static enum zep_distance distance(const struct local *l, hwloc_obj_t a, hwloc_ob
     }
     if (!up)
         return ZEP_DIST_UNKNOWN;
-    if (up->type == HWLOC_OBJ_BRIDGE)
-        return up->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI ? ZEP_DIST_SWITCH : ZEP_DIST_BRIDGE;
-    if (up->type == HWLOC_OBJ_PCI_DEVICE)
+    if (up->type == HWLOC_OBJ_PCI_DEVICE || (up->type == HWLOC_OBJ_BRIDGE && up->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)) {
+        for (hwloc_obj_t o = up; o; o = o->parent)
+            ++*depth;
         return ZEP_DIST_SWITCH;
+    }
+    if (up->type == HWLOC_OBJ_BRIDGE)
+        return ZEP_DIST_BRIDGE;
     if (up->type == HWLOC_OBJ_MACHINE && hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_NUMANODE) > 1)
         return ZEP_DIST_SYSTEM;
     return ZEP_DIST_NUMA;
 }
 
-/* Every GPU takes the nearest NIC, the less used one of those that are equally near. All equally far (a virtual machine that hides its buses) tells nothing. */
+/* The NICs that carry training: not those that are down, not a slow or plain Ethernet one beside OpenFabrics ones. */
+static int candidates(const struct local *l, int out[256])
+{
+    const struct zep_node *n = l->node;
+    double fastest = 0;
+    int any_ib = 0, count = 0;
+
+    for (int c = 0; c < n->n_nic; c++)
+        any_ib |= l->nic[c].is_ib && n->nic[c].up != 0;
+    for (int c = 0; c < n->n_nic; c++)
+        if ((!any_ib || l->nic[c].is_ib) && n->nic[c].up != 0 && n->nic[c].bw.value > fastest)
+            fastest = n->nic[c].bw.value;
+    for (int c = 0; c < n->n_nic; c++)
+        if ((!any_ib || l->nic[c].is_ib) && n->nic[c].up != 0 && (n->nic[c].bw.value <= 0 || n->nic[c].bw.value * 4 > fastest))
+            out[count++] = c;
+    return count;
+}
+
+/* All equally far (a virtual machine that hides its buses) tells nothing. */
+static int all_equal(const struct local *l, const int *cand, int n_cand)
+{
+    int first = -1, depth, first_depth = 0;
+
+    for (int i = 0; i < l->node->n_device; i++)
+        for (int k = 0; k < n_cand; k++) {
+            int far = (int)distance(l, l->dev[i].pci, l->nic[cand[k]].pci, &depth);
+
+            if (far == ZEP_DIST_SWITCH || (first >= 0 && (far != first || depth != first_depth)))
+                return 0;
+            first = far;
+            first_depth = depth;
+        }
+    return 1;
+}
+
+/* Every GPU takes the nearest NIC, the less used one of those that are equally near. */
 static void assign(struct local *l)
 {
-    int used[256] = {0}, seen[8] = {0}, kinds = 0;
+    int used[256] = {0}, cand[256], n_cand = candidates(l, cand);
     struct zep_node *n = l->node;
 
-    for (int i = 0; i < n->n_device; i++)
-        for (int c = 0; c < n->n_nic; c++)
-            kinds += !seen[distance(l, l->dev[i].pci, l->nic[c].pci)]++;
-    if (kinds == 1 && n->n_nic > 1 && n->n_device > 1 && !seen[ZEP_DIST_SWITCH]) {
-        zep_topo_warn(l->topo, "all %d NICs are equally far from all %d GPUs: which GPU should use which is not known", n->n_nic, n->n_device);
+    if (n_cand > 1 && n->n_device > 1 && all_equal(l, cand, n_cand)) {
+        zep_topo_warn(l->topo, "all %d NICs are equally far from all %d GPUs: which GPU should use which is not known", n_cand, n->n_device);
         return;
     }
     for (int i = 0; i < n->n_device; i++) {
-        int best = -1;
+        int best = -1, best_depth = 0, depth;
         enum zep_distance best_far = ZEP_DIST_SYSTEM;
 
-        for (int c = 0; c < n->n_nic; c++) {
-            enum zep_distance far = distance(l, l->dev[i].pci, l->nic[c].pci);
+        for (int k = 0; k < n_cand; k++) {
+            int c = cand[k];
+            enum zep_distance far = distance(l, l->dev[i].pci, l->nic[c].pci, &depth);
 
-            if (far == ZEP_DIST_UNKNOWN || n->nic[c].up == 0)
+            if (far == ZEP_DIST_UNKNOWN)
                 continue;
-            if (best < 0 || far < best_far || (far == best_far && used[c] < used[best])) {
+            if (best < 0 || far < best_far || (far == best_far && (depth > best_depth || (depth == best_depth && used[c] < used[best])))) {
                 best = c;
                 best_far = far;
+                best_depth = depth;
             }
         }
         if (best < 0)
@@ -280,17 +336,67 @@ static int add_names(struct local *l, const char *xml)
     return 0;
 }
 
-static int load(struct local *l, const char *xml)
+/* hwloc 3 writes kinds of OS devices as bits, hwloc 2 as one number; what has several is told by the one that matters here. */
+static int old_osdev_type(long bits)
+{
+    return bits & 32 ? HWLOC_OBJ_OSDEV_OPENFABRICS : bits & 16 ? HWLOC_OBJ_OSDEV_NETWORK : bits & 8 ? HWLOC_OBJ_OSDEV_COPROC : bits & 4 ? HWLOC_OBJ_OSDEV_GPU : bits & 64 ? HWLOC_OBJ_OSDEV_DMA
+                                                                                                                                                 : HWLOC_OBJ_OSDEV_BLOCK;
+}
+
+/* A file of hwloc 3 as hwloc 2 would have written the parts that we read. */
+static void put_as_version_2(struct zep_buf *b, const char *text)
+{
+    static const char head[] = "<topology version=\"3.", type[] = "osdev_type=\"";
+    const char *at = strstr(text, head), *next;
+
+    zep_buf_add(b, text, (size_t)(at - text));
+    zep_buf_puts(b, "<topology version=\"2.");
+    for (text = at + strlen(head); (next = strstr(text, type)); ) {
+        char *end;
+        long bits = strtol(next + strlen(type), &end, 10);
+
+        zep_buf_add(b, text, (size_t)(next - text));
+        zep_buf_printf(b, "%s%d", type, old_osdev_type(bits));
+        text = end;
+    }
+    zep_buf_puts(b, text);
+}
+
+static int set_xml(struct local *l, const char *path, struct zep_buf *b)
+{
+    struct zep_error err;
+    char *text = NULL;
+    size_t len;
+
+    if (zep_fs_read(path, 64 << 20, &text, &len, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return -1;
+    }
+    if (HWLOC_API_VERSION < 0x30000 && strstr(text, "<topology version=\"3."))
+        put_as_version_2(b, text);
+    else
+        zep_buf_puts(b, text);
+    free(text);
+    if (zep_buf_ok(b, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return -1;
+    }
+    if (hwloc_topology_set_xmlbuffer(l->hw, b->data, (int)b->len + 1) < 0) {
+        fprintf(stderr, "%s: not an hwloc XML file\n", path);
+        return -1;
+    }
+    return 0;
+}
+
+static int load(struct local *l, const char *xml, struct zep_buf *b)
 {
     if (hwloc_topology_init(&l->hw) < 0)
         return -1;
-    if (xml && hwloc_topology_set_xml(l->hw, xml) < 0) {
-        fprintf(stderr, "%s: not an hwloc XML file\n", xml);
+    if (xml && set_xml(l, xml, b) < 0)
         return -1;
-    }
     hwloc_topology_set_io_types_filter(l->hw, HWLOC_TYPE_FILTER_KEEP_ALL);
     if (hwloc_topology_load(l->hw) < 0) {
-        fprintf(stderr, "%s%shwloc cannot tell\n", xml ? xml : "", xml ? ": " : "");
+        fprintf(stderr, xml ? "%s: hwloc " HWLOC_TEXT " cannot read it\n" : "hwloc cannot tell\n", xml);
         return -1;
     }
     l->is_this_system = hwloc_topology_is_thissystem(l->hw);
@@ -303,6 +409,7 @@ int main(int argc, char **argv)
     struct local l = {0};
     struct zep_error err;
     const char *xml = NULL;
+    struct zep_buf xml_text = ZEP_BUF_INIT; /* hwloc reads it until it has loaded */
     char *text = NULL;
     int c;
 
@@ -317,7 +424,7 @@ int main(int argc, char **argv)
             return c == 'h' ? 0 : 2;
         }
     }
-    if (load(&l, xml) < 0)
+    if (load(&l, xml, &xml_text) < 0)
         return 1;
     if (add_names(&l, xml) < 0 || scan_pci(&l) < 0) {
         fputs("out of memory\n", stderr);
@@ -333,5 +440,6 @@ int main(int argc, char **argv)
     free(text);
     zep_topo_free(l.topo);
     hwloc_topology_destroy(l.hw);
+    zep_buf_free(&xml_text);
     return 0;
 }

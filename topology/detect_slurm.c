@@ -12,6 +12,7 @@
 
 #include "common/hostlist.h"
 #include "topology/detect.h"
+#include "topology/topo_internal.h"
 
 static const char *const base_states[] = {"unknown", "down", "idle", "allocated", "error", "mixed", "future"};
 
@@ -27,8 +28,8 @@ static void state_text(const node_info_t *n, char out[128])
 {
     unsigned base = n->node_state & NODE_STATE_BASE;
 
-    snprintf(out, 128, "%s%s%s", base < sizeof base_states / sizeof base_states[0] ? base_states[base] : "unknown", n->node_state & NODE_STATE_DRAIN ? " drained" : "",
-             n->node_state & NODE_STATE_NO_RESPOND ? " not responding" : "");
+    snprintf(out, 128, "%s%s%s%s%s", base < sizeof base_states / sizeof base_states[0] ? base_states[base] : "unknown", n->node_state & NODE_STATE_DRAIN ? "+drain" : "",
+             n->node_state & NODE_STATE_MAINT ? "+maint" : "", n->node_state & NODE_STATE_COMPLETING ? "+completing" : "", n->node_state & NODE_STATE_NO_RESPOND ? "+not_responding" : "");
 }
 
 static int add_node(struct zep_topo *topo, const node_info_t *n)
@@ -75,22 +76,30 @@ static int add_nodes(struct zep_topo *topo, const struct zep_hostlist *only)
 static int add_switches(struct zep_topo *topo)
 {
     topo_info_response_msg_t *m = NULL;
+    struct zep_names *names;
     struct zep_error err;
-    int rc = ZEP_OK;
+    int rc;
 
+    if (zep_slurm_index(topo, &names, &err) < 0) {
+        fprintf(stderr, "%s\n", err.text);
+        return -1;
+    }
     if (slurm_load_topo(&m)) {
         zep_topo_warn(topo, "the switch tree is not known: %s", slurm_strerror(errno));
+        zep_names_free(names);
         return 0;
     }
+    rc = ZEP_OK;
     for (uint32_t i = 0; i < m->record_count && rc == ZEP_OK; i++) {
         const topo_info_t *t = &m->topo_array[i];
 
         if (t->name && *t->name)
-            rc = zep_slurm_add_switch(topo, t->name, t->nodes, t->switches, &err);
+            rc = zep_slurm_add_switch(topo, names, t->name, t->nodes, t->switches, &err);
     }
     if (m->record_count == 0)
         zep_topo_warn(topo, "the controller knows no switches (TopologyPlugin is not topology/tree?)");
     slurm_free_topo_info_msg(m);
+    zep_names_free(names);
     if (rc < 0)
         fprintf(stderr, "%s\n", err.text);
     return rc < 0 ? -1 : 0;

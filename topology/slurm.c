@@ -50,56 +50,67 @@ static int ask(const char *const *args, char **out, double limit, struct zep_err
     return rc;
 }
 
+static int add_node_line(struct zep_topo *topo, const char *name, const char *line, struct zep_error *err)
+{
+    char host[256], addr[256], state[128], gres[512], num[4][32];
+    struct zep_slurm_node s = {name, host, addr, state, gres, 0, 0, 0, 0};
+
+    value_of(line, "NodeHostName", host, sizeof host);
+    value_of(line, "NodeAddr", addr, sizeof addr);
+    value_of(line, "State", state, sizeof state);
+    value_of(line, "Gres", gres, sizeof gres);
+    value_of(line, "Sockets", num[0], sizeof num[0]);
+    value_of(line, "CoresPerSocket", num[1], sizeof num[1]);
+    value_of(line, "ThreadsPerCore", num[2], sizeof num[2]);
+    value_of(line, "RealMemory", num[3], sizeof num[3]);
+    s.sockets = atoi(num[0]);
+    s.cores = atoi(num[1]);
+    s.threads = atoi(num[2]);
+    s.mem_mib = strtoll(num[3], NULL, 10);
+    return zep_slurm_add_node(topo, &s, err);
+}
+
 /* Lines of `scontrol show node --oneliner`. */
 int zep_slurm_parse_nodes(struct zep_topo *topo, char *text, const struct zep_hostlist *only, struct zep_error *err)
 {
-    char *save = NULL;
-    int rc = ZEP_OK;
+    char *save = NULL, name[256];
+    char **wanted = zep_calloc(only ? (size_t)only->n + 1 : 1, sizeof *wanted); /* their lines */
+    int rc = wanted ? ZEP_OK : zep_error_nomem(err, "scontrol's text");
 
     for (char *line = strtok_r(text, "\n", &save); line && rc == ZEP_OK; line = strtok_r(NULL, "\n", &save)) {
-        char name[256], host[256], addr[256], state[128], gres[512], num[5][32];
-        struct zep_slurm_node s = {name, host, addr, state, gres, 0, 0, 0, 0};
-        int wanted = !only;
-
         value_of(line, "NodeName", name, sizeof name);
         for (int i = 0; only && i < only->n; i++)
-            wanted |= !strcmp(only->name[i], name);
-        if (!*name || !wanted)
-            continue;
-        value_of(line, "NodeHostName", host, sizeof host);
-        value_of(line, "NodeAddr", addr, sizeof addr);
-        value_of(line, "State", state, sizeof state);
-        value_of(line, "Gres", gres, sizeof gres);
-        value_of(line, "Sockets", num[0], sizeof num[0]);
-        value_of(line, "CoresPerSocket", num[1], sizeof num[1]);
-        value_of(line, "ThreadsPerCore", num[2], sizeof num[2]);
-        value_of(line, "RealMemory", num[3], sizeof num[3]);
-        s.sockets = atoi(num[0]);
-        s.cores = atoi(num[1]);
-        s.threads = atoi(num[2]);
-        s.mem_mib = strtoll(num[3], NULL, 10);
-        rc = zep_slurm_add_node(topo, &s, err);
+            if (!strcmp(only->name[i], name))
+                wanted[i] = line;
+        if (*name && !only)
+            rc = add_node_line(topo, name, line, err);
     }
+    for (int i = 0; only && i < only->n && rc == ZEP_OK; i++)
+        rc = wanted[i] ? add_node_line(topo, only->name[i], wanted[i], err) : zep_error_set(err, ZEP_EINVAL, "node '%s' of the job is unknown to the controller", only->name[i]);
+    free(wanted);
     return rc;
 }
 
-/* Lines of `scontrol show topology`: "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=zep[0-3]" and "... Switches=leaf[0-1]". */
-int zep_slurm_parse_switches(struct zep_topo *topo, char *text, struct zep_error *err)
+/* Lines of `scontrol show topology`: "SwitchName=leaf0 Level=0 LinkSpeed=1 Nodes=zep[0-3]" and "... Switches=leaf[0-1]", "BlockName=b0 BlockIndex=0 Nodes=...". */
+int zep_slurm_parse_switches(struct zep_topo *topo, const struct zep_names *names, char *text, struct zep_error *err)
 {
     char *save = NULL;
     int rc = ZEP_OK;
 
     for (char *line = strtok_r(text, "\n", &save); line && rc == ZEP_OK; line = strtok_r(NULL, "\n", &save)) {
         size_t len = strlen(line) + 1;
-        char *buf = zep_calloc(3, len);
+        char *buf = zep_calloc(4, len);
 
         if (!buf)
             return zep_error_nomem(err, "scontrol's text");
         value_of(line, "SwitchName", buf, len);
         value_of(line, "Nodes", buf + len, len);
         value_of(line, "Switches", buf + 2 * len, len);
+        value_of(line, "BlockName", buf + 3 * len, len);
         if (*buf)
-            rc = zep_slurm_add_switch(topo, buf, buf + len, buf + 2 * len, err);
+            rc = zep_slurm_add_switch(topo, names, buf, buf + len, buf + 2 * len, err);
+        else if (buf[3 * len])
+            rc = zep_slurm_add_block(topo, names, buf + 3 * len, buf + len, err);
         free(buf);
     }
     return rc;
@@ -130,6 +141,7 @@ static int from_text(const char *job, double limit, struct zep_topo **topo_out, 
     static const char *const nodes_args[] = {"show", "node", "--oneliner", NULL}, *const topo_args[] = {"show", "topology", NULL};
     struct zep_hostlist only = {0};
     struct zep_topo *topo = NULL;
+    struct zep_names *names = NULL;
     char *nodes = NULL, *switches = NULL, origin[128];
     int rc;
 
@@ -140,14 +152,17 @@ static int from_text(const char *job, double limit, struct zep_topo **topo_out, 
         rc = zep_error_nomem(err, "topology");
         goto out;
     }
-    if ((rc = zep_slurm_parse_nodes(topo, nodes, job ? &only : NULL, err)) < 0)
+    if ((rc = zep_slurm_parse_nodes(topo, nodes, job ? &only : NULL, err)) < 0 || (rc = zep_slurm_index(topo, &names, err)) < 0)
         goto out;
     if (ask(topo_args, &switches, limit, NULL) < 0)
         zep_topo_warn(topo, "the switch tree is not known: scontrol show topology failed");
-    else if ((rc = zep_slurm_parse_switches(topo, switches, err)) < 0)
+    else if ((rc = zep_slurm_parse_switches(topo, names, switches, err)) < 0)
         goto out;
+    else if (!topo->n_fabric)
+        zep_topo_warn(topo, "the controller knows no switches");
     rc = zep_slurm_finish(topo, err);
 out:
+    zep_names_free(names);
     zep_hostlist_free(&only);
     free(nodes);
     free(switches);

@@ -89,67 +89,143 @@ static struct zep_switch *get_switch(struct zep_fabric *f, const char *name)
     return i >= 0 ? &f->sw[i] : zep_fabric_add_switch(f, name);
 }
 
-int zep_slurm_add_switch(struct zep_topo *topo, const char *name, const char *nodes, const char *children, struct zep_error *err)
+static int add_members(struct zep_switch *sw, const struct zep_names *names, const char *nodes, struct zep_error *err)
 {
-    struct zep_fabric *f = topo->n_fabric ? &topo->fabric[0] : zep_topo_add_fabric(topo, "slurm", ZEP_FABRIC_TREE);
     struct zep_hostlist list = {0};
-    int rc = ZEP_OK, self;
+    int rc;
 
-    if (!f || !get_switch(f, name))
-        return zep_error_nomem(err, "topology");
-    self = find_switch(f, name);
-    if (children && *children) { /* what is said of an upper switch's nodes is the union of what is below */
-        if ((rc = zep_hostlist_expand(children, &list, err)) < 0)
-            return zep_error_prefix(err, "switch '%s'", name);
-        for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
-            struct zep_switch *child = get_switch(f, list.name[i]);
+    if ((rc = zep_hostlist_expand(nodes, &list, err)) < 0)
+        return zep_error_prefix(err, "switch '%s'", sw->name);
+    for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
+        int node = zep_names_find(names, list.name[i]); /* others are not part of this allocation */
 
-            if (!child || zep_switch_add_parent(child, self) < 0)
-                rc = zep_error_nomem(err, "topology");
-        }
-    } else if (nodes && *nodes) {
-        if ((rc = zep_hostlist_expand(nodes, &list, err)) < 0)
-            return zep_error_prefix(err, "switch '%s'", name);
-        for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
-            int node = zep_topo_find_node(topo, list.name[i]); /* others are not part of this allocation */
-
-            if (node >= 0 && zep_switch_add_node(&f->sw[self], node) < 0)
-                rc = zep_error_nomem(err, "topology");
-        }
+        if (node >= 0 && zep_switch_add_node(sw, node) < 0)
+            rc = zep_error_nomem(err, "topology");
     }
     zep_hostlist_free(&list);
     return rc;
 }
 
-/* An address or host name that several slurmd share names no node. */
-static void drop_shared_aliases(struct zep_topo *topo)
+static struct zep_fabric *get_fabric(struct zep_topo *topo, const char *name, enum zep_fabric_kind kind)
 {
-    for (int i = 0; i < topo->n_node; i++) {
-        struct zep_node *n = &topo->node[i];
+    for (int i = 0; i < topo->n_fabric; i++)
+        if (topo->fabric[i].kind == kind)
+            return &topo->fabric[i];
+    return zep_topo_add_fabric(topo, name, kind);
+}
 
-        for (int k = 0; k < n->n_alias; k++) {
-            char *alias = n->alias[k];
-            int shared = 0;
+int zep_slurm_add_block(struct zep_topo *topo, const struct zep_names *names, const char *name, const char *nodes, struct zep_error *err)
+{
+    struct zep_fabric *f = get_fabric(topo, "blocks", ZEP_FABRIC_BLOCKS);
+    struct zep_switch *sw = f ? get_switch(f, name) : NULL;
 
-            for (int j = 0; j < topo->n_node; j++) {
-                struct zep_node *o = &topo->node[j];
+    if (!sw)
+        return zep_error_nomem(err, "topology");
+    return nodes && *nodes ? add_members(sw, names, nodes, err) : ZEP_OK;
+}
 
-                if (j == i)
-                    continue;
-                shared |= !strcmp(o->id, alias);
-                for (int m = 0; m < o->n_alias; m++)
-                    if (!strcmp(o->alias[m], alias)) {
-                        shared = 1;
-                        free(o->alias[m]);
-                        o->alias[m--] = o->alias[--o->n_alias];
-                    }
-            }
-            if (shared) {
-                free(alias);
-                n->alias[k--] = n->alias[--n->n_alias];
-            }
-        }
+int zep_slurm_add_switch(struct zep_topo *topo, const struct zep_names *names, const char *name, const char *nodes, const char *children, struct zep_error *err)
+{
+    struct zep_fabric *f = get_fabric(topo, "slurm", ZEP_FABRIC_TREE);
+    struct zep_hostlist list = {0};
+    int rc, self;
+
+    if (!f || !get_switch(f, name))
+        return zep_error_nomem(err, "topology");
+    self = find_switch(f, name);
+    if (!children || !*children)
+        return nodes && *nodes ? add_members(&f->sw[self], names, nodes, err) : ZEP_OK;
+    if ((rc = zep_hostlist_expand(children, &list, err)) < 0)
+        return zep_error_prefix(err, "switch '%s'", name);
+    for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
+        struct zep_switch *child = get_switch(f, list.name[i]);
+
+        if (!child || zep_switch_add_parent(child, self) < 0)
+            rc = zep_error_nomem(err, "topology");
     }
+    zep_hostlist_free(&list);
+    return rc;
+}
+
+struct said { /* a name and the node that it was said of */
+    const char *name;
+    int node;
+};
+
+static int cmp_said(const void *a, const void *b)
+{
+    const struct said *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+
+    return c ? c : (x->node > y->node) - (x->node < y->node);
+}
+
+static int is_shared(const struct said *said, size_t n, const char *name)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (strcmp(said[mid].name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (size_t i = lo; i + 1 < n && !strcmp(said[i + 1].name, name); i++)
+        if (said[i].node != said[i + 1].node)
+            return 1;
+    return 0;
+}
+
+/* An address or host name that several slurmd share names no node. */
+static int drop_shared_aliases(struct zep_topo *topo, struct zep_error *err)
+{
+    size_t n = 0, at = 0;
+    struct said *said;
+    char *drop;
+
+    for (int i = 0; i < topo->n_node; i++)
+        n += 1 + (size_t)topo->node[i].n_alias;
+    said = zep_calloc(n + 1, sizeof *said);
+    drop = zep_calloc(n + 1, 1);
+    if (!said || !drop) {
+        free(said);
+        free(drop);
+        return zep_error_nomem(err, "node names");
+    }
+    for (int i = 0; i < topo->n_node; i++) {
+        said[at++] = (struct said){topo->node[i].id, i};
+        for (int k = 0; k < topo->node[i].n_alias; k++)
+            said[at++] = (struct said){topo->node[i].alias[k], i};
+    }
+    qsort(said, n, sizeof *said, cmp_said);
+    at = 0;
+    for (int i = 0; i < topo->n_node; i++)
+        for (int k = 0; k < topo->node[i].n_alias; k++)
+            drop[at++] = (char)is_shared(said, n, topo->node[i].alias[k]);
+    at = 0;
+    for (int i = 0; i < topo->n_node; i++) {
+        struct zep_node *node = &topo->node[i];
+        int kept = 0;
+
+        for (int k = 0; k < node->n_alias; k++)
+            if (drop[at++])
+                free(node->alias[k]);
+            else
+                node->alias[kept++] = node->alias[k];
+        node->n_alias = kept;
+    }
+    free(said);
+    free(drop);
+    return ZEP_OK;
+}
+
+int zep_slurm_index(struct zep_topo *topo, struct zep_names **names_out, struct zep_error *err)
+{
+    int rc = drop_shared_aliases(topo, err);
+
+    return rc == ZEP_OK ? zep_names_new(topo, names_out, err) : rc;
 }
 
 /* Switches that lead to no node go. */
@@ -191,11 +267,37 @@ static void drop_empty_switches(struct zep_fabric *f)
     free(place);
 }
 
+static void warn_of_places(struct zep_topo *topo, const struct zep_fabric *f)
+{
+    int *leaf = zep_calloc((size_t)topo->n_node + 1, sizeof *leaf), n_none = 0, none = 0;
+
+    if (!leaf)
+        return;
+    for (int s = 0; s < f->n_switch; s++)
+        for (int k = 0; k < f->sw[s].n_node; k++) {
+            int node = f->sw[s].node[k];
+
+            if (leaf[node] && leaf[node] != s + 1)
+                zep_topo_warn(topo, "node '%s' hangs on two switches: '%s' and '%s'", topo->node[node].id, f->sw[leaf[node] - 1].name, f->sw[s].name);
+            leaf[node] = s + 1;
+        }
+    for (int i = topo->n_node - 1; i >= 0; i--)
+        if (!leaf[i]) {
+            n_none++;
+            none = i;
+        }
+    if (n_none)
+        zep_topo_warn(topo, "%d of %d nodes hang on no switch, '%s' first", n_none, topo->n_node, topo->node[none].id);
+    free(leaf);
+}
+
 int zep_slurm_finish(struct zep_topo *topo, struct zep_error *err)
 {
-    drop_shared_aliases(topo);
-    for (int i = 0; i < topo->n_fabric; i++)
+    for (int i = 0; i < topo->n_fabric; i++) {
         drop_empty_switches(&topo->fabric[i]);
+        if (topo->fabric[i].n_switch)
+            warn_of_places(topo, &topo->fabric[i]);
+    }
     return zep_topo_validate(topo, err);
 }
 

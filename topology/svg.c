@@ -52,27 +52,26 @@ static int put_node(struct zep_buf *b, const struct zep_topo *topo, const struct
     return label(b, x + 8, y + 80, "font-size=\"10\" fill=\"#555\"", text, err);
 }
 
-static int leaf_of(const struct zep_topo *topo, int node)
+/* Leaf switches of all nodes in the first fabric, -1 none. */
+static void find_leaves(const struct zep_topo *topo, int *leaf)
 {
-    for (int s = 0; topo->n_fabric && s < topo->fabric[0].n_switch; s++)
+    for (int i = 0; i < topo->n_node; i++)
+        leaf[i] = -1;
+    for (int s = topo->n_fabric ? topo->fabric[0].n_switch - 1 : -1; s >= 0; s--)
         for (int k = 0; k < topo->fabric[0].sw[s].n_node; k++)
-            if (topo->fabric[0].sw[s].node[k] == node)
-                return s;
-    return -1;
+            leaf[topo->fabric[0].sw[s].node[k]] = s;
 }
 
-/* Up to eight nodes a leaf are drawn each; longer rows are folded. */
-static int make_columns(const struct zep_topo *topo, struct column *col)
+/* Nodes are drawn each up to 24 of them; in larger clusters the nodes of a leaf are folded. */
+static int make_columns(const struct zep_topo *topo, struct column *col, const int *leaf)
 {
     int n = 0, fold = topo->n_node > 24;
 
     for (int i = 0; i < topo->n_node; i++) {
-        int leaf = leaf_of(topo, i);
-
-        if (fold && n && col[n - 1].leaf == leaf)
+        if (fold && n && col[n - 1].leaf == leaf[i])
             col[n - 1].n++;
         else
-            col[n++] = (struct column){i, 1, leaf};
+            col[n++] = (struct column){i, 1, leaf[i]};
     }
     return n;
 }
@@ -82,14 +81,18 @@ int zep_topo_to_svg(const struct zep_topo *topo, struct zep_buf *b, struct zep_e
     const struct zep_fabric *f = topo->n_fabric ? &topo->fabric[0] : NULL;
     struct column *col = zep_calloc((size_t)topo->n_node + 1, sizeof *col);
     double *sx = zep_calloc(f ? (size_t)f->n_switch + 1 : 1, sizeof *sx);
-    int n = col ? make_columns(topo, col) : 0, shown, top = -1, rc = ZEP_OK;
+    int *leaf = zep_calloc((size_t)topo->n_node + 1, sizeof *leaf), n, shown, top = -1, rc = ZEP_OK;
     double width, height, y_nodes;
 
-    if (!col || !sx) {
+    if (!col || !sx || !leaf) {
         free(col);
         free(sx);
+        free(leaf);
         return zep_error_nomem(err, "picture");
     }
+    find_leaves(topo, leaf);
+    n = make_columns(topo, col, leaf);
+    free(leaf);
     shown = n > MAX_COLUMNS ? MAX_COLUMNS : n;
     for (int i = 0; f && i < f->n_switch; i++)
         top = f->sw[i].level > top ? f->sw[i].level : top;

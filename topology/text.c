@@ -75,38 +75,71 @@ static void put_nics(const struct zep_node *n, struct zep_buf *b)
     zep_buf_puts(b, "\n");
 }
 
-static int put_nodes(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
-{
-    const char **name = zep_calloc((size_t)topo->n_node, sizeof *name);
-    char *done = zep_calloc((size_t)topo->n_node, 1);
-    int rc = name && done ? ZEP_OK : zep_error_nomem(err, "text");
+struct line {
+    char *text;
+    int node;
+};
 
-    for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
-        struct zep_buf line = ZEP_BUF_INIT;
+static int cmp_line(const void *a, const void *b)
+{
+    const struct line *x = a, *y = b;
+    int c = strcmp(x->text, y->text);
+
+    return c ? c : (x->node > y->node) - (x->node < y->node);
+}
+
+static int cmp_first(const void *a, const void *b)
+{
+    const struct line *const *x = a, *const *y = b;
+
+    return ((*x)->node > (*y)->node) - ((*x)->node < (*y)->node);
+}
+
+/* One block for each kind of node, in the order of their first nodes. line is sorted by text, first points to where kinds begin. */
+static int put_kinds(const struct zep_topo *topo, const struct line *line, const struct line **first, const char **name, struct zep_buf *b, struct zep_error *err)
+{
+    int n_kind = 0, rc = ZEP_OK;
+
+    for (int i = 0; i < topo->n_node; i++)
+        if (!i || strcmp(line[i].text, line[i - 1].text))
+            first[n_kind++] = &line[i];
+    qsort(first, (size_t)n_kind, sizeof *first, cmp_first);
+    for (int k = 0; k < n_kind && rc == ZEP_OK; k++) {
         int n = 0;
 
-        if (done[i])
-            continue;
-        node_line(&topo->node[i], &line);
-        for (int k = i; k < topo->n_node; k++) {
-            struct zep_buf other = ZEP_BUF_INIT;
-
-            if (done[k])
-                continue;
-            node_line(&topo->node[k], &other);
-            if (line.data && other.data && !strcmp(line.data, other.data)) {
-                name[n++] = topo->node[k].id;
-                done[k] = 1;
-            }
-            zep_buf_free(&other);
-        }
+        for (const struct line *p = first[k]; p < line + topo->n_node && !strcmp(p->text, first[k]->text); p++)
+            name[n++] = topo->node[p->node].id;
         zep_buf_printf(b, "  %d x ", n);
         rc = fold(name, n, b, err);
-        zep_buf_printf(b, "\n    %s\n", line.data ? line.data : "");
-        put_nics(&topo->node[i], b);
-        zep_buf_free(&line);
+        zep_buf_printf(b, "\n    %s\n", first[k]->text);
+        put_nics(&topo->node[first[k]->node], b);
     }
-    free(done);
+    return rc;
+}
+
+static int put_nodes(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
+{
+    size_t n = (size_t)topo->n_node;
+    const char **name = zep_calloc(n, sizeof *name);
+    struct line *line = zep_calloc(n, sizeof *line);
+    const struct line **first = zep_calloc(n, sizeof *first);
+    int rc = name && line && first ? ZEP_OK : zep_error_nomem(err, "text");
+
+    for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
+        struct zep_buf text = ZEP_BUF_INIT;
+
+        node_line(&topo->node[i], &text);
+        line[i].node = i;
+        rc = zep_buf_steal(&text, &line[i].text, err);
+    }
+    if (rc == ZEP_OK) {
+        qsort(line, n, sizeof *line, cmp_line);
+        rc = put_kinds(topo, line, first, name, b, err);
+    }
+    for (size_t i = 0; line && i < n; i++)
+        free(line[i].text);
+    free(first);
+    free(line);
     free(name);
     return rc;
 }
@@ -119,7 +152,7 @@ static int put_switch(const struct zep_topo *topo, const struct zep_switch *s, c
 
     if (rc < 0)
         return rc;
-    zep_buf_printf(b, "    %*s%s", 0, "", s->name);
+    zep_buf_printf(b, "    %s", s->name);
     if (s->uplink_bw.source != ZEP_SRC_NONE)
         zep_buf_printf(b, " (uplinks %s)", zep_format_bandwidth(s->uplink_bw.value, speed));
     zep_buf_puts(b, ": ");

@@ -83,6 +83,8 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
 
     if (n_node < 1 || n_node > topo->n_node)
         return zep_error_set(err, ZEP_EINVAL, "%d nodes are wanted, the topology (%s) has %d", n_node, topo->origin, topo->n_node);
+    if (dev_per_node < 0 || tp < 1)
+        return zep_error_set(err, ZEP_EINVAL, "%d devices a node in groups of %d: expected 0 or more in groups of at least 1", dev_per_node, tp);
     if (!(v = zep_calloc(1, sizeof *v)))
         return zep_error_nomem(err, "view of the topology");
     v->n_node = n_node;

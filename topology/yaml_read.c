@@ -180,6 +180,8 @@ static int read_device(struct reader *r, yaml *n, struct zep_node *node)
     d->nic_distance = (enum zep_distance)distance;
     if ((rc = get_copy(r, n, "model", &d->model)) < 0 || (rc = get_int(r, n, "numa", 0, 65535, &d->numa)) < 0 || (rc = get_size(r, n, "memory", &d->mem_bytes)) < 0)
         return rc;
+    if (!node->n_nic && zep_yaml_get(n, "nic"))
+        return fail(r, zep_yaml_get(n, "nic"), "device '%s' uses a NIC: the node has none", key);
     if ((rc = get_int(r, n, "nic", 0, node->n_nic - 1, &d->nic)) < 0)
         return rc;
     return get_fact(r, n, "bandwidth", 0, &d->bw);

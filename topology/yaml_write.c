@@ -53,7 +53,7 @@ static void put_bandwidth(struct zep_buf *b, const char *indent, const char *key
 {
     char text[ZEP_UNIT_BUF];
 
-    if (f->source != ZEP_SRC_NONE)
+    if (f->source != ZEP_SRC_NONE && f->value > 0)
         zep_buf_printf(b, "%s%s: {value: %s, source: %s}\n", indent, key, zep_format_bandwidth(f->value, text), zep_source_name(f->source));
 }
 
@@ -61,7 +61,7 @@ static void put_time(struct zep_buf *b, const char *key, const struct zep_fact *
 {
     char text[ZEP_UNIT_BUF];
 
-    if (f->source != ZEP_SRC_NONE)
+    if (f->source != ZEP_SRC_NONE && f->value > 0)
         zep_buf_printf(b, "%s: {value: %s, source: %s}\n", key, zep_format_time(f->value, text), zep_source_name(f->source));
 }
 
@@ -85,7 +85,7 @@ static void put_nic(struct zep_buf *b, const struct zep_nic *c)
     put_scalar(b, "        ", "name", c->name);
     put_int(b, "        ", "numa", c->numa, -1);
     if (c->up >= 0)
-        put_scalar(b, "        ", "up", c->up ? "true" : "false");
+        zep_buf_printf(b, "        up: %s\n", c->up ? "true" : "false");
     put_bandwidth(b, "        ", "bandwidth", &c->bw);
 }
 
