@@ -252,17 +252,33 @@ int zep_detect_from_json(const char *name, const char *text, size_t len, struct 
 
 /* --- running --- */
 
+/* What a helper said at last, unless that is a word of a library (it begins with the program's name): then what it said first. */
+static const char *telling_line(const char *helper, const char *text, size_t *len_out)
+{
+    const char *first = text + strspn(text, "\n \t"), *last = first;
+
+    for (const char *p = first; *p; p += strcspn(p, "\n"), p += *p == '\n')
+        if (*p != '\n')
+            last = p;
+    if (!strncmp(last, helper, strlen(helper)))
+        last = first;
+    *len_out = strcspn(last, "\n");
+    if (*len_out > 1500)
+        *len_out = 1500;
+    return last;
+}
+
 static int helper_error(const char *helper, const struct zep_process_result *p, double time_s, struct zep_error *err)
 {
-    const char *line = p->err + strspn(p->err, "\n \t");
-    size_t len = strcspn(line, "\n");
+    size_t len;
+    const char *line = telling_line(helper, p->err, &len);
 
     if (p->timed_out)
         return zep_error_set(err, ZEP_ETIMEDOUT, "%s gave no answer in %.0f s", helper, time_s);
     if (p->status > 128)
         return zep_error_set(err, ZEP_EUNAVAIL, "%s was ended by signal %d", helper, p->status - 128);
     if (len)
-        return zep_error_set(err, ZEP_EUNAVAIL, "%.*s", (int)(len < 1500 ? len : 1500), line);
+        return zep_error_set(err, ZEP_EUNAVAIL, "%.*s", (int)len, line);
     return zep_error_set(err, ZEP_EUNAVAIL, "%s failed (status %d) without a word", helper, p->status);
 }
 

@@ -131,6 +131,21 @@ static int job_nodes(const char *text, struct zep_hostlist *out)
     return rc;
 }
 
+/* One try at each controller: other calls try for nine seconds. */
+static int answers(void)
+{
+    int code = 0;
+
+    for (int i = 0; i < 4; i++) { /* more than are configured are errors at once */
+        if (slurm_ping(i) == SLURM_SUCCESS)
+            return 1;
+        if (i == 0)
+            code = errno;
+    }
+    fprintf(stderr, "the Slurm controller does not answer: %s\n", slurm_strerror(code));
+    return 0;
+}
+
 static int detect(const char *job)
 {
     struct zep_hostlist only = {0};
@@ -140,6 +155,8 @@ static int detect(const char *job)
     char origin[400], *text = NULL;
     int rc = -1;
 
+    if (!answers())
+        return -1;
     if (slurm_load_ctl_conf(0, &conf))
         return complain("the Slurm controller does not answer");
     snprintf(origin, sizeof origin, "slurm cluster %.200s, version %.60s%s%.60s", conf->cluster_name ? conf->cluster_name : "?", conf->version ? conf->version : "?", job ? ", job " : "", job ? job : "");

@@ -1,9 +1,11 @@
 /* Slurm through the helper; where it was not built, from the text of scontrol. */
 #include "config.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/arena.h"
 #include "common/hostlist.h"
@@ -42,6 +44,8 @@ static int ask(const char *const *args, char **out, double limit, struct zep_err
         return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: scontrol is not in PATH");
     if (p.timed_out)
         rc = zep_error_set(err, ZEP_ETIMEDOUT, "scontrol gave no answer in %.0f s", limit);
+    else if (p.status && !argv[2]) /* ping */
+        rc = zep_error_set(err, ZEP_EUNAVAIL, p.err_len ? "%.*s" : "the Slurm controller does not answer: %.*s", (int)strcspn(p.err_len ? p.err : p.out, "\n"), p.err_len ? p.err : p.out);
     else if (p.status)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "scontrol %s %s: %.*s", argv[1], argv[2], (int)strcspn(p.err, "\n"), p.err);
     else
@@ -138,14 +142,14 @@ static int only_job(const char *job, struct zep_hostlist *out, struct zep_error 
 
 static int from_text(const char *job, double limit, struct zep_topo **topo_out, struct zep_error *err)
 {
-    static const char *const nodes_args[] = {"show", "node", "--oneliner", NULL}, *const topo_args[] = {"show", "topology", NULL};
+    static const char *const nodes_args[] = {"show", "node", "--oneliner", NULL}, *const topo_args[] = {"show", "topology", NULL}, *const ping_args[] = {"ping", NULL};
     struct zep_hostlist only = {0};
     struct zep_topo *topo = NULL;
     struct zep_names *names = NULL;
-    char *nodes = NULL, *switches = NULL, origin[128];
+    char *ping = NULL, *nodes = NULL, *switches = NULL, origin[128];
     int rc;
 
-    if ((rc = ask(nodes_args, &nodes, limit, err)) < 0 || (job && (rc = only_job(job, &only, err)) < 0))
+    if ((rc = ask(ping_args, &ping, limit, err)) < 0 || (rc = ask(nodes_args, &nodes, limit, err)) < 0 || (job && (rc = only_job(job, &only, err)) < 0))
         goto out;
     snprintf(origin, sizeof origin, "slurm, by scontrol%s%.60s", job ? ", job " : "", job ? job : "");
     if (!(topo = zep_topo_new("slurm", origin))) {
@@ -164,6 +168,7 @@ static int from_text(const char *job, double limit, struct zep_topo **topo_out, 
 out:
     zep_names_free(names);
     zep_hostlist_free(&only);
+    free(ping);
     free(nodes);
     free(switches);
     if (rc < 0)
@@ -176,9 +181,12 @@ out:
 int zep_topo_detect_slurm(const char *jobid, struct zep_topo **topo_out, struct zep_error *err)
 {
     const char *args[] = {jobid ? "--job" : NULL, jobid, NULL};
+    const char *conf = getenv("SLURM_CONF");
     int hints = zep_slurm_hints(), absent, rc;
     double limit = hints ? LIMIT_S : MOMENT_S;
 
+    if (conf && *conf && access(conf, R_OK) < 0) /* Slurm's clients would try on for a minute */
+        return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: SLURM_CONF is '%s': %s", conf, strerror(errno));
     rc = zep_detect_run("zeppelin-detect-slurm", args, limit, &absent, topo_out, err);
     if (rc < 0 && absent)
         rc = from_text(jobid, limit, topo_out, err);
