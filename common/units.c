@@ -152,8 +152,8 @@ int zep_parse_time(const char *text, double *time_s_out, struct zep_error *err)
 {
     static const struct {
         const char *name;
-        double s;
-    } units[] = {{"", 1.0}, {"ns", 1e-9}, {"us", 1e-6}, {"ms", 1e-3}, {"s", 1.0}, {"m", 60.0}, {"min", 60.0}, {"h", 3600.0}, {"d", 86400.0}};
+        double times, over; /* 10 us is 10 / 1e6 s exactly, 10 * 1e-6 is not */
+    } units[] = {{"", 1, 1}, {"ns", 1, 1e9}, {"us", 1, 1e6}, {"ms", 1, 1e3}, {"s", 1, 1}, {"m", 60, 1}, {"min", 60, 1}, {"h", 3600, 1}, {"d", 86400, 1}};
     static const char expected[] = "a time (for example 30s, 10m, 2h, 1.5ms, 01:30:00)";
     double value;
     const char *s;
@@ -166,7 +166,7 @@ int zep_parse_time(const char *text, double *time_s_out, struct zep_error *err)
         s++;
     for (size_t i = 0; i < sizeof units / sizeof *units; i++) {
         if (strcmp(s, units[i].name) == 0) {
-            *time_s_out = value * units[i].s;
+            *time_s_out = value * units[i].times / units[i].over;
             return ZEP_OK;
         }
     }
@@ -212,6 +212,8 @@ static void shortest(double value, char *buf, size_t size)
         if (strtod(buf, NULL) == value)
             break;
     }
+    if (value >= 1 && value < 1e15 && strchr(buf, 'e')) /* 2e+02 reads worse than 200 */
+        snprintf(buf, size, "%.0f", value);
 }
 
 char *zep_format_bandwidth(double bytes_s, char buf[ZEP_UNIT_BUF])
@@ -255,19 +257,17 @@ char *zep_format_time(double time_s, char buf[ZEP_UNIT_BUF])
 {
     static const struct {
         const char *name;
-        double s;
-    } units[] = {{"s", 1.0}, {"ms", 1e-3}, {"us", 1e-6}, {"ns", 1e-9}};
+        double s; /* in a second */
+    } units[] = {{"s", 1.0}, {"ms", 1e3}, {"us", 1e6}, {"ns", 1e9}};
     char num[ZEP_UNIT_BUF - 8];
     double back;
     size_t u = 0;
 
-    while (u < 3 && time_s > 0.0 && time_s < units[u].s)
+    while (u < 3 && time_s > 0.0 && time_s * units[u].s < 1.0)
         u++;
-    shortest(time_s / units[u].s, num, sizeof num);
+    shortest(time_s * units[u].s, num, sizeof num); /* multiplied: 1e-5 s is 10 us, not 10.000000000000002 */
     snprintf(buf, ZEP_UNIT_BUF, "%s%s", num, units[u].name);
-    if (zep_parse_time(buf, &back, NULL) != ZEP_OK || back != time_s) {
-        shortest(time_s, num, sizeof num);
-        snprintf(buf, ZEP_UNIT_BUF, "%ss", num);
-    }
+    for (int digits = 1; (zep_parse_time(buf, &back, NULL) != ZEP_OK || back != time_s) && digits < ZEP_UNIT_BUF - 12; digits++)
+        snprintf(buf, ZEP_UNIT_BUF, "%.*fs", digits, time_s);
     return buf;
 }

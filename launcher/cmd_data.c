@@ -17,11 +17,11 @@
 #include "launcher/ngram.h"
 #include "planner/dataset.h"
 
-enum { OPT_SUFFIX = 256, OPT_MAX, OPT_HELDOUT, OPT_CONTEXT, OPT_JSON };
+enum { OPT_SUFFIX = 256, OPT_MAX, OPT_HELDOUT, OPT_CONTEXT, OPT_THIN, OPT_JSON };
 
 static const struct option options[] = {
     {"suffix", required_argument, NULL, OPT_SUFFIX}, {"max-bytes", required_argument, NULL, OPT_MAX}, {"heldout", required_argument, NULL, OPT_HELDOUT},
-    {"context", required_argument, NULL, OPT_CONTEXT}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+    {"context", required_argument, NULL, OPT_CONTEXT}, {"thin", required_argument, NULL, OPT_THIN}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
 
 static const struct cli cli = {
@@ -36,6 +36,8 @@ static const struct cli cli = {
     "\n"
     "  --suffix LIST       only files that end so, divided by commas: .h,.c\n"
     "  --max-bytes SIZE    stop at so much text (default 32MB)\n"
+    "  --thin SIZE         of files longer than SIZE keep a share of (SIZE / length)^1.5, at least one in a\n"
+    "                      hundred, chosen by the hash: so that a few long files do not hold most of the text\n"
     "  --heldout PERCENT   part of the documents that is held out (default 5)\n"
     "  --context TOKENS    count and score documents as a run with this data.context cuts them (default 4k)\n"
     "  --json              print dataset.json instead of text\n"
@@ -48,7 +50,7 @@ struct args {
     const char *suffix[64];
     int n_suffix;
     char *suffix_text;
-    int64_t max_bytes, context;
+    int64_t max_bytes, thin, context;
     double heldout;
     int json;
     const char *out;
@@ -70,6 +72,10 @@ static int parse_value(struct args *a, int c, struct zep_error *err)
     case OPT_MAX:
         if (zep_parse_size(optarg, &a->max_bytes, err) < 0)
             return zep_error_prefix(err, "--max-bytes");
+        return ZEP_OK;
+    case OPT_THIN:
+        if (zep_parse_size(optarg, &a->thin, err) < 0)
+            return zep_error_prefix(err, "--thin");
         return ZEP_OK;
     case OPT_HELDOUT:
         if (zep_parse_double(optarg, 0, 50, &a->heldout, err) < 0)
@@ -405,6 +411,8 @@ int cmd_data(int argc, char **argv)
     if (rc == ZEP_OK && !c.n)
         rc = zep_error_set(&err, ZEP_EINVAL, "%s: no files of text%s", argv[optind], a.n_suffix ? " with such a suffix" : "");
     if (rc == ZEP_OK) {
+        if (a.thin)
+            zep_corpus_thin(&c, a.thin);
         zep_corpus_choose(&c, a.max_bytes);
         rc = c.n ? make_set(&a, &c, &err) : zep_error_set(&err, ZEP_EINVAL, "--max-bytes %" PRId64 ": no file is small enough", a.max_bytes);
     }

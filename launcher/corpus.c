@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -116,6 +117,32 @@ int zep_corpus_add(struct zep_corpus *c, const char *source, const char *const *
     return add_doc(&w, source, (int64_t)st.st_size);
 }
 
+static void drop_doc(struct zep_corpus_doc *d)
+{
+    free(d->path);
+    free(d->name);
+}
+
+/* Bits of the hash between those that divide (the lowest) and those that order (the highest). */
+void zep_corpus_thin(struct zep_corpus *c, int64_t bytes)
+{
+    int n = 0;
+
+    c->bytes = 0;
+    for (int i = 0; i < c->n; i++) {
+        struct zep_corpus_doc d = c->doc[i];
+        double r = (double)bytes / (double)d.size, share = r * sqrt(r), u = (double)((d.hash >> 24) & 0xffffff) / (double)0x1000000;
+
+        if (d.size > bytes && u >= (share > 0.01 ? share : 0.01)) {
+            drop_doc(&d);
+            continue;
+        }
+        c->doc[n++] = d;
+        c->bytes += d.size;
+    }
+    c->n = n;
+}
+
 static int cmp_hash(const void *a, const void *b)
 {
     const struct zep_corpus_doc *x = a, *y = b;
@@ -133,10 +160,8 @@ void zep_corpus_choose(struct zep_corpus *c, int64_t max_bytes)
     qsort(c->doc, (size_t)c->n, sizeof *c->doc, cmp_hash);
     while (n < c->n && bytes + c->doc[n].size <= max_bytes)
         bytes += c->doc[n++].size;
-    for (int i = n; i < c->n; i++) {
-        free(c->doc[i].path);
-        free(c->doc[i].name);
-    }
+    for (int i = n; i < c->n; i++)
+        drop_doc(&c->doc[i]);
     c->n = n;
     c->bytes = bytes;
 }
@@ -149,10 +174,8 @@ int zep_corpus_is_heldout(const struct zep_corpus_doc *d, double fraction)
 
 void zep_corpus_free(struct zep_corpus *c)
 {
-    for (int i = 0; i < c->n; i++) {
-        free(c->doc[i].path);
-        free(c->doc[i].name);
-    }
+    for (int i = 0; i < c->n; i++)
+        drop_doc(&c->doc[i]);
     free(c->doc);
     *c = (struct zep_corpus){0};
 }
