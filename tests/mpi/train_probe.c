@@ -21,7 +21,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/train.h"
 
-/* --- data: documents of 1 to 600 tokens in which the next token mostly follows from the last two --- */
+/* --- data: documents of 1 to 600 tokens; half of the tokens are of a few kinds, others follow from the two before --- */
 static int make_data(const char *prefix)
 {
     struct zep_dataset_writer *w;
@@ -33,12 +33,14 @@ static int make_data(const char *prefix)
     if (zep_dataset_create(prefix, 1, &w, &err) < 0)
         goto fail;
     for (int d = 0; d < 600; d++) {
-        int64_t n = d % 5 == 0 ? 1 + (int64_t)zep_rng_below(&rng, 600) : 1 + (int64_t)zep_rng_below(&rng, 90);
+        int64_t n = d % 8 == 0 ? 600 : d % 4 == 0 ? 100 + (int64_t)zep_rng_below(&rng, 500) : 1 + (int64_t)zep_rng_below(&rng, 90);
 
         for (int64_t i = 0; i < n; i++) {
             int a = i > 0 ? token[i - 1] : 3, b = i > 1 ? token[i - 2] : 5;
 
-            token[i] = zep_rng_below(&rng, 10) < 8 ? (3 * a + 5 * b + 1) % 61 : (int32_t)zep_rng_below(&rng, 61);
+            uint64_t kind = zep_rng_below(&rng, 10);
+
+            token[i] = kind < 3 ? (int32_t)zep_rng_below(&rng, 5) : kind < 9 ? (a + b) % 13 : (int32_t)zep_rng_below(&rng, 61);
         }
         if (zep_dataset_add(w, token, n, &err) < 0)
             goto fail;

@@ -1,0 +1,94 @@
+#!/usr/bin/env bash
+# Attention by the executor on 1, 2, 3, 4 and 8 ranks against a plain double-precision reference.
+# timeout: 400
+. "$(dirname "$0")/../lib/tap.sh"
+probe=$build/tests/mpi/exec-probe
+[ -x "$probe" ] || skip_all "built without MPI"
+mpi_env
+
+# exec NP ARGS...: fills $line and the errors o_rms o_max dq_rms ...
+exec_probe()
+{
+    local np=$1
+    shift
+    run timeout 90 mpirun -np "$np" "$probe" "$@"
+    line=$(grep '^error' <<<"$out" | tail -n 1)
+    read -r _ _ o_rms o_max _ dq_rms dq_max _ dkv_rms dkv_max _ bits _ rows <<<"$line"
+}
+
+small()
+{
+    [ "$status" -eq 0 ] && awk -v a="$o_max" -v b="$dq_max" -v c="$dkv_max" 'BEGIN { exit !(a != "" && a + 0 < 2e-5 && b + 0 < 2e-5 && c + 0 < 2e-5) }'
+}
+
+check()
+{
+    local name=$1
+    shift
+    exec_probe "$@"
+    if small; then ok 0 "$name"; else ok 1 "$name"; diag "status $status: $line $(tail -n 3 <<<"$err")"; fi
+}
+
+# every length 1 .. 4G+3, all in one batch and each cut over all G devices
+for g in 1 2 3 4 8; do
+    # shellcheck disable=SC2046
+    check "lengths 1 to $((4 * g + 3)), te-cp, G = $g" $g --method te-cp --dim 16 $(seq 1 $((4 * g + 3)))
+    # shellcheck disable=SC2046
+    check "lengths 1 to $((4 * g + 3)), zeppelin-paper, G = $g" $g --method zeppelin-paper --dim 16 $(seq 1 $((4 * g + 3)))
+done
+for g in 1 2 3 4 8; do
+    check "9 7 8 12 8 12, te-cp, G = $g" $g --method te-cp 9 7 8 12 8 12
+done
+check "9 7 8 12 8 12, capacity exactly full, 8 devices in 2 nodes" 8 --nodes 2 --nics 2 --capacity 7 9 7 8 12 8 12
+check "all three zones, 2 nodes x 4 devices, 2 NICs" 8 --nodes 2 --nics 2 --capacity 96 500 90 61 13 7
+check "the same without routing" 8 --nodes 2 --nics 2 --no-routing --capacity 96 500 90 61 13 7
+check "the same without remapping" 8 --nodes 2 --nics 2 --no-remap --capacity 96 500 90 61 13 7
+check "the same with one proxy" 8 --nodes 2 --nics 4 --max-proxies 1 --capacity 96 500 90 61 13 7
+check "the same with four NICs" 8 --nodes 2 --nics 4 --capacity 96 500 90 61 13 7
+check "4 nodes of 2 devices" 8 --nodes 4 --nics 2 --capacity 96 500 90 61 13 7
+check "nodes of 1 device" 4 --nodes 4 --nics 1 --capacity 190 500 90 61 13 7
+check "an odd number of devices: 3 nodes of 1" 3 --nodes 3 --nics 1 --capacity 250 500 90 61 13 7
+check "fewer sequences than ranks" 8 --nodes 2 --nics 2 --capacity 64 33
+check "heads without groups, dim 32" 4 --nodes 2 --heads 3 --kv-heads 3 --dim 32 --capacity 96 200 50 7
+check "tensor-parallel degree 2: hops between equal t" 8 --nodes 2 --nics 2 --tp 2 --capacity 190 500 90 61 13 7
+
+# the same bits every time, and from every instruction set the same plan
+exec_probe 8 --nodes 2 --nics 2 --capacity 96 --repeat 3 500 90 61 13 7
+first=$bits
+ok $((status != 0)) "three repetitions give the same bits"
+exec_probe 8 --nodes 2 --nics 2 --capacity 96 500 90 61 13 7
+is "$bits" "$first" "another run of the same layout gives the same bits"
+cpus="plain"
+grep -q avx2 /proc/cpuinfo && cpus="$cpus avx2"
+grep -q avx512vl /proc/cpuinfo && cpus="$cpus avx512"
+for cpu in $cpus; do
+    ZEPPELIN_CPU=$cpu check "kernels $cpu" 4 --nodes 2 --capacity 150 500 13
+done
+run timeout 90 mpirun -np 1 -x ZEPPELIN_CPU=plain "$probe" --devices 4 --nodes 2 --capacity 96 500 13 : -np 7 "$probe" --devices 4 --nodes 2 --capacity 96 500 13
+line=$(grep '^error' <<<"$out")
+ok $((status != 0)) "ranks with different instruction sets make the same plan (the digest is compared)"
+
+# errors do not grow with G
+exec_probe 1 --method te-cp 700
+one="$o_rms $dq_rms $dkv_rms"
+exec_probe 8 --method te-cp 700
+# shellcheck disable=SC2086
+set -- $one
+for pair in "o $1 $o_rms" "dq $2 $dq_rms" "dkv $3 $dkv_rms"; do
+    read -r what a b <<<"$pair"
+    awk -v a="$a" -v b="$b" 'BEGIN { exit !(b <= 1.5 * a) }'
+    ok $? "the error of $what at G = 8 is at most 1.5 x that at G = 1"
+    diag "$what: G = 1 $a, G = 8 $b"
+done
+
+# what must be noticed
+exec_probe 4 --nodes 2 --drop 1 --capacity 64 200
+awk -v a="$o_max" 'BEGIN { exit !(a > 1e-2) }'
+ok $? "a dropped ring step shows in the comparison"
+start=$(date +%s)
+run timeout 60 mpirun -np 4 "$probe" --nodes 2 --stall 1 --timeout 3 400
+ok $((status == 0)) "a silent rank ends the job"
+like "$err" 'no progress for 3 s .*(from|to) rank 1' "the message names the silent rank"
+[ $(($(date +%s) - start)) -lt 30 ]
+ok $? "within 30 s"
+done_testing
