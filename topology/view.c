@@ -81,6 +81,8 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
     struct zep_view *v;
     int rc;
 
+    if (!n_node)
+        n_node = topo->n_node;
     if (n_node < 1 || n_node > topo->n_node)
         return zep_error_set(err, ZEP_EINVAL, "%d nodes are wanted, the topology (%s) has %d", n_node, topo->origin, topo->n_node);
     if (dev_per_node < 0 || tp < 1)
