@@ -7,8 +7,9 @@ build=${ZEP_BUILDDIR:-$top/build}
 zeppelin=$build/zeppelin
 tap_n=0
 tap_bad=0
-mkdir -p "$build/tmp"
-tmp=$(mktemp -d "$build/tmp/$(basename "${0%.t}").XXXXXX")
+tap_root=${ZEP_TMP:-$build/tmp}
+mkdir -p "$tap_root"
+tmp=$(mktemp -d "$tap_root/$(basename "${0%.t}").XXXXXX")
 export XDG_STATE_HOME=$tmp/state XDG_CONFIG_HOME=$tmp/config ZEPPELIN_SITE=
 
 tap_cleanup()
