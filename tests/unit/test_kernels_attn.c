@@ -1,7 +1,8 @@
 #include "config.h"
 #include "tests/unit/kernels_test.h"
 
-#define BOUND 2e-6
+/* Differences of sums over up to 256 terms of size 1 to 3, in fp32. */
+#define BOUND 4e-6
 #define GAP 123.0f /* stands between the rows and must stay */
 
 /* A block with room between its rows, k and v interleaved by token, and the gradient of its output. */
