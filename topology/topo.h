@@ -155,7 +155,7 @@ struct zep_view {
     double net_latency_s, dev_latency_s; /* 0 unknown */
 };
 
-/* The first n_node nodes with dev_per_node devices each (0: all there are). A node that offers fewer is an error naming it. A node without devices but with known cores
+/* The first n_node nodes (0: all) with dev_per_node devices each (0: all there are). A node that offers fewer is an error naming it. A node without devices but with known cores
  * offers CPU rank slots (one a core) where dev_per_node asks for them. tp > 1: a view device is a group of tp devices, with bandwidths summed. Owned by the caller. */
 int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int tp, struct zep_view **view_out, struct zep_error *err);
 void zep_view_free(struct zep_view *view);

@@ -434,7 +434,7 @@ static const struct {
     int n_node, dev, tp;
     const char *message;
 } bad_view[] = {
-    {0, 0, 1, "0 nodes are wanted, the topology (synthetic nodes:2 dev:4) has 2"},
+    {-1, 0, 1, "-1 nodes are wanted, the topology (synthetic nodes:2 dev:4) has 2"},
     {3, 0, 1, "3 nodes are wanted, the topology (synthetic nodes:2 dev:4) has 2"},
     {2, 5, 1, "node 'node0' offers 4 devices of 1 rank, 5 are wanted"},
     {2, 2, 4, "node 'node0' offers 1 device of 4 ranks, 2 are wanted"},

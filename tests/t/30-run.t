@@ -1,0 +1,194 @@
+#!/usr/bin/env bash
+# `zeppelin run` from data to report on this machine: checkpoints, resuming on other ranks, stopping, lost ranks, locks.
+# timeout: 500
+. "$(dirname "$0")/../lib/tap.sh"
+[ -x "$build/zeppelin-rank" ] || skip_all "built without MPI"
+cd "$tmp" || exit 1
+
+run "$zeppelin" data --suffix .h,.c --context 512 --heldout 20 --max-bytes 2MB --thin 512B -o set "$top"
+ok "$status" "a data set of our own sources"
+like "$out" 'bigram [0-9.]+ nats' "it says the marks of the text"
+cat >job.yaml <<'JOB'
+format: zeppelin-job/1.0
+name: t
+cluster: {topology: 'synthetic: nodes:2 dev:2 nic:2 kind:cpu', timeout: 20s, grace: 20s}
+model: {hidden: 32, layers: 2, heads: 2, kv_heads: 1, head_dim: 16, ffn: 64}
+data: {train: set/train, heldout: set/heldout, context: 512, too_long: cut}
+train: {steps: 12, tokens: 900, seed: 3, warmup: 2, eval_tokens: 2k}
+plan: {capacity: 256, save_every: 6, check: true}
+checkpoint: {every: 4, keep: 2}
+log: {every: 4}
+JOB
+
+losses()
+{
+    # of repeated steps the last one counts
+    sed -n 's/.*"kind":"step".*"step":\([0-9]*\).*"loss":\([-0-9.e+]*\).*/\1 \2/p' "$1/metrics.jsonl" | awk '{ l[$1] = $2 } END { for (s in l) print s, l[s] }' | sort -n
+}
+rundir()
+{
+    ls -td runs/t-* | head -n 1
+}
+close()
+{
+    paste -d' ' <(losses "$1") <(losses "$2") | awk -v n="$3" 'NF != 4 || $1 != $3 || ($2 - $4) ^ 2 > 1e-8 { bad = 1 } END { exit bad || NR != n }'
+}
+
+run "$zeppelin" run job.yaml
+ok "$status" "a run"
+[ "$status" -eq 0 ] || diag "$err"
+whole=$(rundir)
+like "$out" 'step 12 of 12, done' "the report is printed"
+like "$out" 'inter-node .*%' "with the zones"
+like "$out" 'documents longer than the context of 512 tokens were cut' "with the cuts"
+like "$err" 'step 4/12  loss' "plain progress lines in a log"
+unlike "$err" $'\r' "without a terminal's tricks"
+for f in run.json job.yaml topology.yaml metrics.jsonl log outcome.json plans/step-6.0.json plans/step-12.0.json report/report.txt report/report.json report/loss.svg report/ranks.svg checkpoints/step-12/MANIFEST; do
+    [ -s "$whole/$f" ] || [ "$f" = log ] && [ -e "$whole/$f" ]
+    ok $? "the run folder has $f"
+done
+[ ! -e "$whole/lock" ]
+ok $? "the lock is gone"
+is "$(ls "$whole/checkpoints" | sort | tr '\n' ' ')" "step-12 step-8 " "checkpoint.keep is kept"
+run "$zeppelin" plan --check "$whole/plans/step-12.0.json"
+ok "$status" "a saved plan is proved"
+run "$zeppelin" report "$whole"
+like "$out" 'step 12 of 12, done' "report by folder"
+run "$zeppelin" report "$(basename "$whole")"
+like "$out" 'step 12 of 12, done' "report by run id"
+run "$zeppelin" report --json "$whole"
+python3 -c 'import json,sys; r = json.load(open(sys.argv[1])); assert r["format"] == "zeppelin-report/1.0" and len(r["losses"]) == 12 and r["zones"]["inter"]["tokens"] > 0' "$tmp/out"
+ok $? "report --json"
+for svg in loss ranks; do
+    python3 -c 'import sys, xml.dom.minidom as m; m.parse(sys.argv[1])' "$whole/report/$svg.svg"
+    ok $? "$svg.svg is well-formed"
+done
+
+run "$zeppelin" run job.yaml
+again=$(rundir)
+cmp -s <(losses "$whole") <(losses "$again")
+ok $? "a second run of the same layout has the same losses to the last digit"
+cmp -s "$whole/checkpoints/step-12/shard-0" "$again/checkpoints/step-12/shard-0"
+ok $? "and the same weights, bit for bit"
+
+# --- resuming ---
+run "$zeppelin" run --set train.steps=12 --set train.min_lr=0.0003 job.yaml
+mkdir part
+# stop a run after some steps by a signal to one rank
+"$zeppelin" run --set checkpoint.every=0 --set log.every=1 job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 200); do
+    dir=$(rundir)
+    [ "$dir" != "$again" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 2 ] && [ ! -e "$dir/outcome.json" ] && break
+    sleep 0.02
+done
+rank=$(pgrep -f "zeppelin-rank --attempt 1 --ranks 4 $tmp/$dir" | tail -n 1)
+kill -USR1 "$rank"
+wait $launcher
+is $? 75 "SIGUSR1 to a single rank: all leave, status 75"
+stopped=$(losses "$dir" | tail -n 1 | cut -d' ' -f1)
+[ -s "$dir/checkpoints/step-$stopped/MANIFEST" ]
+ok $? "with a checkpoint of the last step ($stopped)"
+like "$(cat part/err)" "go on with: zeppelin run --resume" "it says how to go on"
+cp -r "$dir" part/on-two
+run "$zeppelin" run --resume "$dir"
+ok "$status" "the run is resumed"
+[ "$status" -eq 0 ] || diag "$err"
+close "$whole" "$dir" 12
+ok $? "with the losses of an unbroken run"
+run "$zeppelin" run --resume part/on-two --set 'cluster.topology=synthetic: nodes:1 dev:2 kind:cpu' --set cluster.nodes=1 --set cluster.devices=2 --set plan.capacity=600
+ok "$status" "the same is resumed on 2 ranks in place of 4"
+[ "$status" -eq 0 ] || diag "$err"
+close "$whole" part/on-two 12
+ok $? "with the same losses"
+like "$(cat part/on-two/run.json)" '"attempt": 2' "as a second attempt"
+
+# another run cannot be resumed by mistake
+run "$zeppelin" run --resume "$dir" --set train.steps=20 --set train.seed=4
+is "$status" 4 "another seed is refused: status 4"
+like "$err" 'seed' "it says why"
+# a damaged checkpoint is passed over
+cp -r "$whole" damaged
+printf 'x' | dd of=damaged/checkpoints/step-12/shard-1 bs=1 seek=100 conv=notrunc 2>/dev/null
+run "$zeppelin" run --resume damaged --set train.steps=13
+ok "$status" "a damaged checkpoint is passed over"
+like "$err$(cat damaged/log)" 'step-12' "it is named"
+like "$(cat damaged/metrics.jsonl)" '"kind":"start","attempt":2,"step":8' "the one before is taken"
+
+# --- lost ranks ---
+"$zeppelin" run --set train.steps=100000 --set checkpoint.every=5 job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 300); do
+    dir=$(rundir)
+    [ ! -e "$dir/outcome.json" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 7 ] && break
+    sleep 0.05
+done
+rank=$(pgrep -f "zeppelin-rank --attempt 1 --ranks 4 $tmp/$dir" | head -n 2 | tail -n 1)
+start=$(date +%s)
+kill -9 "$rank"
+wait $launcher
+is $? 76 "a killed rank: status 76"
+[ $(($(date +%s) - start)) -le 30 ]
+ok $? "within 30 s"
+like "$(cat part/err)" 'rank [0-9] on .* was lost: ended by signal 9 \(Killed\), while the ranks were in phase [a-z]+' "one message names rank and phase"
+is "$(grep -c 'was lost' part/err)" 1 "once"
+[ -z "$(pgrep -f "zeppelin-rank --attempt 1 --ranks 4 $tmp/$dir")" ]
+ok $? "nobody is left"
+run "$zeppelin" run --resume "$dir" --set train.steps=$(($(losses "$dir" | tail -n 1 | cut -d' ' -f1) + 2))
+ok "$status" "it goes on from the last checkpoint"
+[ "$status" -eq 0 ] || diag "$err"
+
+# a rank that hangs
+"$zeppelin" run --set train.steps=100000 --set cluster.timeout=3s job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 300); do
+    dir=$(rundir)
+    [ ! -e "$dir/outcome.json" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 3 ] && break
+    sleep 0.05
+done
+rank=$(pgrep -f "zeppelin-rank --attempt 1 --ranks 4 $tmp/$dir" | tail -n 1)
+kill -STOP "$rank"
+wait $launcher
+is $? 76 "a rank that hangs: status 76"
+like "$(cat part/err)" 'no progress for 3 s' "it is told that nothing moves"
+
+# --- locks ---
+"$zeppelin" run --set train.steps=100000 job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 300); do
+    dir=$(rundir)
+    [ ! -e "$dir/outcome.json" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 1 ] && break
+    sleep 0.05
+done
+run "$zeppelin" run --resume "$dir"
+is "$status" 4 "a run folder in use: status 4"
+like "$err" 'is in use by process' "it names the holder"
+kill -INT $launcher
+wait $launcher
+is $? 75 "an interrupt: status 75"
+
+# --- ranks that came up as jobs of one ---
+mpi_env
+cp -r "$whole" single
+rm single/outcome.json
+run env OMPI_COMM_WORLD_SIZE=4 "$build/zeppelin-rank" --ranks 4 "$tmp/single"
+is "$status" 3 "N jobs of one rank are told apart: status 3"
+like "$err" 'started as 4 jobs of one rank instead of one job of 4' "it says so"
+rm single/outcome.json
+run env SLURM_STEP_NUM_TASKS=4 "$build/zeppelin-rank" "$tmp/single"
+like "$err" 'started as 4 jobs of one rank' "also under srun without PMI"
+
+# instruction sets may differ between ranks
+cat >mixed <<MIX
+#!/bin/sh
+case \$OMPI_COMM_WORLD_RANK in 0) export ZEPPELIN_CPU=plain ;; 1) grep -q avx2 /proc/cpuinfo && export ZEPPELIN_CPU=avx2 ;; esac
+exec "$build/zeppelin-rank" "\$@"
+MIX
+chmod +x mixed
+cp -r "$whole" mixed-run
+rm -rf mixed-run/checkpoints/* mixed-run/metrics.jsonl mixed-run/outcome.json
+run timeout 60 mpirun -np 4 ./mixed --ranks 4 "$tmp/mixed-run"
+is "$(sed -n 's/.*"status": "\(.*\)",/\1/p' mixed-run/outcome.json)" "$(sed -n 's/.*"status": "\(.*\)",/\1/p' "$whole/outcome.json")" "ranks with plain, avx2 and avx512 kernels in one job make the same plans"
+close "$whole" mixed-run 12
+ok $? "and train to the same losses"
+done_testing
