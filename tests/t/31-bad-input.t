@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Every bad input has a clear error, its exit status, and leaves nothing behind.
+# timeout: 200
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$tmp" || exit 1
+
+# bad STATUS MESSAGE NAME CMD...: exact first line of stderr; nothing on stdout; no new file
+bad()
+{
+    local want_status=$1 message=$2 name=$3 before
+    shift 3
+    before=$(find . -mindepth 1 | grep -vE '^./(out|err)$' | sort)
+    run "$@"
+    is "$status" "$want_status" "$name: status $want_status"
+    is "$(head -n 1 <<<"$err")" "$message" "$name: the message"
+    if [ -n "$out" ] || [ "$before" != "$(find . -mindepth 1 | grep -vE '^./(out|err)$' | sort)" ]; then
+        ok 1 "$name: leaves nothing behind"
+        diag "$out $(diff <(echo "$before") <(find . -mindepth 1 | sort))"
+    else
+        ok 0 "$name: leaves nothing behind"
+    fi
+}
+
+"$zeppelin" data --suffix .h --context 4k --max-bytes 1MB -o set "$top" >/dev/null 2>&1
+mkdir folder
+: >empty
+printf 'train:\n  steps: [\n' >malformed.yaml
+printf 'train:\n  step: 5\n' >unknown.yaml
+printf 'nodes: {\n' >malformed-topo.yaml
+cat >job.yaml <<'JOB'
+cluster: {topology: 'synthetic: nodes:2 dev:2'}
+data: {train: set/train, heldout: set/heldout, context: 4k, too_long: cut}
+train: {steps: 2}
+JOB
+e='zeppelin: error:'
+
+# --- verbs and options ---
+bad 2 "zeppelin: unknown verb 'pln' (did you mean 'plan'?)" "an unknown verb" "$zeppelin" pln
+bad 2 "zeppelin plan: unknown option '--capcity' (did you mean '--capacity'?)" "an unknown option" "$zeppelin" plan --capcity 5
+bad 2 "zeppelin plan: option '--capacity' needs a value" "an option without its value" "$zeppelin" plan --capacity
+bad 2 "zeppelin run: no job file: see \`zeppelin run --help\`" "no job file" "$zeppelin" run
+bad 2 "zeppelin data: no output folder: expected -o FOLDER: see \`zeppelin data --help\`" "no output folder" "$zeppelin" data set
+
+# --- files ---
+bad 2 "$e missing.yaml: No such file or directory" "a missing job file" "$zeppelin" run missing.yaml
+bad 2 "$e folder: is a directory, expected a file" "a folder in place of a job file" "$zeppelin" run folder
+bad 2 "$e empty: empty, expected YAML" "an empty job file" "$zeppelin" run empty
+bad 2 "$e malformed.yaml:3: not valid YAML: did not find expected node content" "malformed YAML" "$zeppelin" run malformed.yaml
+bad 2 "$e unknown.yaml:2: unknown key 'train.step' (did you mean 'train.steps'?)" "an unknown key" "$zeppelin" run unknown.yaml
+bad 2 "$e --set cluster.time=5parsecs: cluster.time: '5parsecs': expected a time (for example 30s, 10m, 2h, 1.5ms, 01:30:00), or default" "a wrong unit" "$zeppelin" run --set cluster.time=5parsecs job.yaml
+bad 2 "$e --set cluster.devices=0: cluster.devices: '0': expected a whole number from 1 to 4096, or auto" "zero ranks" "$zeppelin" run --set cluster.devices=0 job.yaml
+bad 2 "$e synthetic topology: dev: '0': expected a whole number from 1 to 4096" "zero devices in a description" "$zeppelin" topo --synthetic 'nodes:2 dev:0'
+bad 2 "$e synthetic topology: net: '200GHz': expected a bandwidth (for example 200Gb/s, 25GB/s)" "a bandwidth in another unit" "$zeppelin" topo --synthetic 'nodes:2 net:200GHz'
+bad 2 "$e missing.yaml: No such file or directory" "a missing topology" "$zeppelin" topo --file missing.yaml
+bad 2 "$e folder: is a directory, expected a file" "a folder in place of a topology" "$zeppelin" topo --file folder
+bad 2 "$e malformed-topo.yaml:2: not valid YAML: did not find expected node content" "a malformed topology" "$zeppelin" topo --file malformed-topo.yaml
+bad 2 "$e unknown preset 'D': expected A, B or C" "an unknown preset" "$zeppelin" topo --preset D
+bad 2 "$e missing: No such file or directory" "no source of text" "$zeppelin" data -o d missing
+bad 2 "$e folder: no files of text" "a folder without text" "$zeppelin" data -o d folder
+bad 2 "$e set: is not empty: expected a new or empty folder" "a data set in the way" "$zeppelin" data -o set "$top/common"
+
+# --- plans ---
+echo "1000 2000 5692" >lengths
+bad 2 "$e capacity 1024 tokens x 8 devices = 8192 is 500 tokens short of the batch's 8692; --capacity 1087 would fit" "too small a capacity" \
+    "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 1024 --lengths lengths
+bad 2 "$e unknown method 'te-pc' (did you mean 'te-cp'?): expected one of zeppelin, zeppelin-paper, te-cp" "an unknown method" \
+    "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --method te-pc --lengths lengths
+bad 2 "$e empty: no lengths in it: expected one length in tokens a line" "an empty list of lengths" "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --lengths empty
+bad 2 "$e unknown distribution 'arxvi' (did you mean 'arxiv'?): expected one of arxiv, github, prolong64k, web, prolong, wlb, sft" "an unknown distribution" \
+    "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --dist arxvi:tokens=1k
+
+# --- jobs ---
+bad 2 "$e plan.method: 'zepelin' (did you mean 'zeppelin'?): \`zeppelin plan --help\` lists the methods" "an unknown method in a job" "$zeppelin" run --set plan.method=zepelin job.yaml
+bad 3 "$e cluster.tp is 2: tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1" "tensor parallelism" "$zeppelin" run --set cluster.tp=2 job.yaml
+bad 2 "$e data.train: $tmp/nothing.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "a missing data set" "$zeppelin" run --set data.train=nothing job.yaml
+bad 2 "$e data.train: plan.capacity 100 tokens x 4 devices = 400 is 3696 tokens short of the longest document's 4096; plan.capacity: 1024 would fit" "a capacity below the longest document" \
+    "$zeppelin" run --set plan.capacity=100 job.yaml
+run "$zeppelin" run --set data.too_long=refuse job.yaml
+is "$status" 2 "a document longer than the context is refused"
+like "$err" 'data.train: document [0-9]+ of .*set/train has [0-9]+ tokens, longer than the context of 4096 \(and so are [0-9]+ of [0-9]+\): data.too_long: cut would cut them' "the message names it and counts"
+[ ! -e runs ]
+ok $? "no run folder is left"
+bad 2 "$e cluster.nodes: '3': the topology (synthetic nodes:2 dev:2) has 2 nodes" "more nodes than there are" "$zeppelin" run --set cluster.nodes=3 job.yaml
+bad 2 "$e node 'node0' offers 2 devices of 1 rank, 4 are wanted" "more devices than there are" "$zeppelin" run --set cluster.devices=4 job.yaml
+run "$zeppelin" run --set run_root=lengths/runs job.yaml
+is "$status" 1 "a place where no run folder can be made: status 1"
+like "$err" "$tmp/lengths.*: Not a directory" "the message names it"
+bad 3 "$e cluster.where is slurm, but this is no Slurm allocation: \`zeppelin submit\` hands the job to Slurm; or start it below salloc" "Slurm without an allocation" \
+    env -u SLURM_JOB_ID "$zeppelin" run --set cluster.where=slurm job.yaml
+bad 2 "$e $tmp/folder: is no run folder: it has no run.json" "no run folder" "$zeppelin" run --resume "$tmp/folder"
+bad 2 "$e nothing: no such run folder, and no run or job of that name in your index" "no such run" "$zeppelin" report nothing
+bad 2 "$e cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node" "a batch job without numbers" "$zeppelin" submit job.yaml
+
+# --- no Slurm here ---
+start=$(date +%s)
+run env -u SLURM_CONF "$zeppelin" topo --slurm
+if [ "$status" -eq 0 ]; then
+    skip "no Slurm configuration" "there is a Slurm here"
+else
+    is "$status" 3 "no Slurm configuration: status 3"
+    like "$err" 'no Slurm here' "the message says so"
+    [ $(($(date +%s) - start)) -le 5 ]
+    ok $? "at once"
+fi
+mkdir -p bin
+ln -sf "$(command -v mktemp)" bin/mktemp
+run env PATH="$tmp/bin" "$zeppelin" submit --set cluster.devices=2 job.yaml
+is "$status" 3 "submit without sbatch: status 3"
+like "$err" 'sbatch cannot be started: there is no Slurm here' "the message says so"
+is "$(find runs -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" 0 "no run folder is left"
+
+# --- a full disk while a checkpoint is written: the one before stays ---
+if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null && [ -x "$build/zeppelin-rank" ]; then
+    mkdir small
+    cat >full.sh <<FULL
+mount -t tmpfs -o size=1500k tmpfs "$tmp/small" || exit 99
+"$zeppelin" run --set run_root=$tmp/small --set train.steps=40 --set checkpoint.every=2 --set checkpoint.keep=50 --set model.hidden=32 --set model.layers=2 --set model.heads=2 \
+    --set model.kv_heads=1 --set model.head_dim=16 --set model.ffn=64 --set train.eval_tokens=0 --set data.context=512 --set train.tokens=1k job.yaml 2>full.err
+echo \$? >full.status
+ls "$tmp"/small/*/checkpoints >full.list
+head -c 100000 </dev/zero >"$tmp/small/ballast" 2>/dev/null
+rm -f "$tmp/small/ballast" "$tmp"/small/*/log
+dir=\$(ls -d "$tmp"/small/zeppelin-*)
+last=\$(sed 's/step-//' full.list | sort -n | tail -n 1)
+rm -rf "\$dir/checkpoints/step-2" "\$dir/checkpoints/step-4"
+"$zeppelin" run --resume "\$dir" --set train.steps=\$((last + 1)) --set checkpoint.every=0 >full.resume 2>&1
+echo \$? >full.resume-status
+FULL
+    run unshare --mount --propagation private bash full.sh
+    is "$(cat full.status 2>/dev/null)" 1 "a full disk while checkpointing: status 1"
+    like "$(cat full.err)" 'No space left on device' "the message says so"
+    is "$(grep -c '\.' full.list)" 0 "no half-written checkpoint is left"
+    [ "$(grep -c '^step-' full.list)" -ge 1 ]
+    ok $? "the checkpoints before it are there"
+    is "$(cat full.resume-status 2>/dev/null)" 0 "and the run goes on from the last of them"
+    [ "$(cat full.resume-status 2>/dev/null)" = 0 ] || diag "$(tail -n 5 full.resume)"
+else
+    skip "a full disk while checkpointing" "needs root and a mount namespace"
+fi
+done_testing
