@@ -50,7 +50,7 @@ bad 2 "$e unknown.yaml:2: unknown key 'train.step' (did you mean 'train.steps'?)
 bad 2 "$e --set cluster.time=5parsecs: cluster.time: '5parsecs': expected a time (for example 30s, 10m, 2h, 1.5ms, 01:30:00), or default" "a wrong unit" "$zeppelin" run --set cluster.time=5parsecs job.yaml
 bad 2 "$e --set cluster.devices=0: cluster.devices: '0': expected a whole number from 1 to 4096, or auto" "zero ranks" "$zeppelin" run --set cluster.devices=0 job.yaml
 bad 2 "$e synthetic topology: dev: '0': expected a whole number from 1 to 4096" "zero devices in a description" "$zeppelin" topo --synthetic 'nodes:2 dev:0'
-bad 2 "$e synthetic topology: net: '200GHz': expected a bandwidth (for example 200Gb/s, 25GB/s)" "a bandwidth in another unit" "$zeppelin" topo --synthetic 'nodes:2 net:200GHz'
+bad 2 "$e synthetic topology: net: '200GHz': expected a number and a unit (for example 200Gb/s, 25GB/s)" "a bandwidth in another unit" "$zeppelin" topo --synthetic 'nodes:2 net:200GHz'
 bad 2 "$e missing.yaml: No such file or directory" "a missing topology" "$zeppelin" topo --file missing.yaml
 bad 2 "$e folder: is a directory, expected a file" "a folder in place of a topology" "$zeppelin" topo --file folder
 bad 2 "$e malformed-topo.yaml:2: not valid YAML: did not find expected node content" "a malformed topology" "$zeppelin" topo --file malformed-topo.yaml
@@ -83,8 +83,8 @@ ok $? "no run folder is left"
 bad 2 "$e cluster.nodes: '3': the topology (synthetic nodes:2 dev:2) has 2 nodes" "more nodes than there are" "$zeppelin" run --set cluster.nodes=3 job.yaml
 bad 2 "$e node 'node0' offers 2 devices of 1 rank, 4 are wanted" "more devices than there are" "$zeppelin" run --set cluster.devices=4 job.yaml
 run "$zeppelin" run --set run_root=lengths/runs job.yaml
-is "$status" 1 "a place where no run folder can be made: status 1"
-like "$err" "$tmp/lengths.*: Not a directory" "the message names it"
+is "$status" 2 "a place where no run folder can be made: status 2"
+like "$err" "$tmp/lengths: is a file, expected a directory" "the message names it"
 bad 3 "$e cluster.where is slurm, but this is no Slurm allocation: \`zeppelin submit\` hands the job to Slurm; or start it below salloc" "Slurm without an allocation" \
     env -u SLURM_JOB_ID "$zeppelin" run --set cluster.where=slurm job.yaml
 bad 2 "$e $tmp/folder: is no run folder: it has no run.json" "no run folder" "$zeppelin" run --resume "$tmp/folder"
