@@ -127,9 +127,9 @@ static int clock_time(const char *text, double *out)
 {
     unsigned long d = 0, v[3] = {0};
     const char *s = text;
-    int n = 0, days = 0, used;
+    int n = 0, days = 0, used = 0;
 
-    if (sscanf(s, "%6lu-%n", &d, (used = 0, &used)) == 1 && used > 0) {
+    if (sscanf(s, "%6lu-%n", &d, &used) == 1 && used > 0) {
         days = 1;
         s += used;
     }

@@ -19,7 +19,7 @@ static void unknown_option(const struct cli *cli, const char *word)
     int n = 0;
 
     snprintf(name, sizeof name, "%.*s", (int)strcspn(word, "="), word);
-    for (; cli->options[n].name && n < 63; n++)
+    for (; n < 63 && cli->options[n].name; n++)
         names[n] = cli->options[n].name;
     if (!strncmp(name, "--", 2))
         near = zep_nearest(name + 2, names);

@@ -97,7 +97,7 @@ static void close_devices(struct check *ck)
 
 int zep_plan_check(const struct zep_plan *plan, const int64_t *len, int n, const struct zep_check_opts *opts, struct zep_check_result *result_out, struct zep_error *err)
 {
-    struct zep_error local;
+    struct zep_error local = {0};
     struct check ck = {.plan = plan, .opts = opts, .err = err ? err : &local};
     int rc;
 
