@@ -9,7 +9,9 @@ tap_n=0
 tap_bad=0
 tap_root=${ZEP_TMP:-$build/tmp}
 mkdir -p "$tap_root"
-tmp=$(mktemp -d "$tap_root/$(basename "${0%.t}").XXXXXX")
+tmp=$(mktemp -d "$tap_root/$(basename "${0%.t}").XXXXXX") || exit 1
+# others may look in: a test that reads the source tree as another user comes through here where the build tree lies inside
+chmod 0755 "$tmp"
 export XDG_STATE_HOME=$tmp/state XDG_CONFIG_HOME=$tmp/config ZEPPELIN_SITE=
 
 tap_cleanup()
