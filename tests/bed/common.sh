@@ -3,6 +3,8 @@
 
 export ZEP_SRCDIR=${ZEP_SRCDIR:-$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)}
 export ZEP_BUILDDIR=${ZEP_BUILDDIR:-$ZEP_SRCDIR/build}
+# what the bed makes its other users read, whoever called it
+umask 022
 bed_name=tests/bed/$(basename "$0")
 
 # cannot REASON: what the machine lacks; a test turns it into a SKIP.
