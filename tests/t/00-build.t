@@ -39,9 +39,9 @@ ok $? "examples are installed"
 
 mkdir "$tmp/dist/san"
 cd "$tmp/dist/san" || exit 1
-run ../zeppelin-test/configure -q --enable-sanitize --enable-werror --without-mpi --without-slurm --without-hwloc
+run ../zeppelin-test/configure -q --enable-sanitize --enable-werror --without-mpi --without-slurm --without-dnnl --without-openblas CFLAGS=-O2
 ok "$status" "configure --enable-sanitize"
-run env ZEP_PROPERTY_N=300 ASAN_OPTIONS=detect_leaks=1 make -j"$(nproc)" check
+run env ZEP_PROPERTY_N=300 ZEP_TEST_QUICK=yes ASAN_OPTIONS=detect_leaks=1 make -j"$(nproc)" check
 ok "$status" "unit tests with AddressSanitizer and UndefinedBehaviorSanitizer"
 [ "$status" -eq 0 ] || diag "$(grep -E '^(FAIL|ERROR)|error' <<<"$out" | head -n 20)"
 if [ -n "${ZEP_LONG:-}" ]; then

@@ -67,8 +67,8 @@ static inline void check_close(const char *what, const float *x, int64_t ld, con
 
             if (a == b)
                 continue;
-            ck_assert_msg(fabs(a - b) <= bound * max, "%s: element (%lld, %lld): %.9g, expected %.9g (largest %.3g)",
-                          what, (long long)i, (long long)c, a, b, max);
+            if (!(fabs(a - b) <= bound * max)) /* an assertion writes to Check's pipe every time */
+                ck_abort_msg("%s: element (%lld, %lld): %.9g, expected %.9g (largest %.3g)", what, (long long)i, (long long)c, a, b, max);
         }
     }
 }
