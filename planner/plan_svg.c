@@ -7,7 +7,7 @@
 
 #include "common/arena.h"
 
-#define LEFT 96
+#define LEFT 130
 #define TOP 64
 #define WIDTH 860
 
@@ -60,7 +60,7 @@ static void put_legend(const struct zep_plan *p, double y, struct zep_buf *b)
     double x = LEFT;
 
     zep_plan_stats(p, &st);
-    for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++, x += 220) {
+    for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++, x += 240) {
         zep_buf_printf(b, "<rect x=\"%.0f\" y=\"%.2f\" width=\"12\" height=\"12\" fill=\"%s\"/>", x, y - 10, colour[z][0]);
         zep_buf_printf(b, "<text x=\"%.0f\" y=\"%.2f\">%s: %" PRId64 " tokens, %" PRId64 " seq.</text>\n", x + 18, y, zone_text[z], st.zone_tok[z], st.zone_seq[z]);
     }
@@ -81,8 +81,8 @@ int zep_plan_to_svg(const struct zep_plan *p, struct zep_buf *b, struct zep_erro
     f.x_scale = (double)WIDTH / (double)widest;
     bottom = row_y(p, &f, p->n_dev - 1) + f.row_h;
     cap_x = LEFT + (double)p->capacity_tok * f.x_scale;
-    zep_buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 24, bottom + 62,
-                   LEFT + WIDTH + 24, bottom + 62);
+    zep_buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 40, bottom + 62,
+                   LEFT + WIDTH + 40, bottom + 62);
     zep_buf_printf(b, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">%s: %d sequences, %" PRId64 " tokens on %d devices in %d nodes</text>\n", LEFT, p->method,
                    p->n_seq, p->n_token, p->n_dev, p->n_node);
     zep_buf_printf(b, "<text x=\"%d\" y=\"46\" fill=\"#555\">attention layout of each device; capacity %" PRId64 " tokens (dashed)</text>\n", LEFT, p->capacity_tok);
