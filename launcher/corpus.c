@@ -133,7 +133,7 @@ void zep_corpus_thin(struct zep_corpus *c, int64_t bytes)
         struct zep_corpus_doc d = c->doc[i];
         double r = (double)bytes / (double)d.size, share = r * sqrt(r), u = (double)((d.hash >> 24) & 0xffffff) / (double)0x1000000;
 
-        if (d.size > bytes && u >= (share > 0.01 ? share : 0.01)) {
+        if (d.size > bytes && u >= (share > 0.002 ? share : 0.002)) {
             drop_doc(&d);
             continue;
         }

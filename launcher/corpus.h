@@ -21,7 +21,7 @@ struct zep_corpus {
 
 /* Adds a file, or all regular files below a folder whose names end in one of the suffixes (n_suffix 0: all). Symbolic links are not followed. */
 int zep_corpus_add(struct zep_corpus *c, const char *source, const char *const *suffix, int n_suffix, struct zep_error *err);
-/* Of the documents longer than `bytes` keeps a share that falls with their length: (bytes / length)^1.5, but at least one in a hundred, chosen by hash. */
+/* Of the documents longer than `bytes` keeps a share that falls with their length: (bytes / length)^1.5, but at least one in five hundred, chosen by hash. */
 void zep_corpus_thin(struct zep_corpus *c, int64_t bytes);
 /* Orders by hash and keeps documents until max_bytes (a file that does not fit ends it). */
 void zep_corpus_choose(struct zep_corpus *c, int64_t max_bytes);
