@@ -187,7 +187,7 @@ done
 is "$(cat lost.status 2>/dev/null)" 76 "a killed rank ends the run with status 76"
 [ $(($(date +%s) - start)) -le 30 ]
 ok $? "within 30 s"
-like "$(cat lost.err)" 'rank [0-9]+ on [a-z0-9]+ was lost: ended by signal 9' "the message names the rank"
+like "$(cat lost.err)" 'rank [0-9]+ on [a-z0-9]+ was lost: ended by signal 9 .*in phase [a-z]+' "the message names rank and phase"
 is "$(grep -c 'was lost' lost.err)" 1 "once"
 wait $waiter
 

@@ -1,0 +1,74 @@
+#!/usr/bin/env bash
+# What the user can read says the same everywhere: --help, manual pages, completion; the examples of the pages work.
+# timeout: 120
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$tmp" || exit 1
+verbs=$("$zeppelin" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p')
+
+options_of()
+{
+    grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z-]*' | grep -oE -- '--[a-z-]+' | sort -u | tr '\n' ' '
+}
+
+is "$(tr '\n' ' ' <<<"$verbs")" "topo plan run submit report data job " "the verbs"
+for v in $verbs; do
+    help=$("$zeppelin" "$v" --help | options_of)
+    page=$(sed 's/\\-/-/g' "$top/man/zeppelin-$v.1" | sed '/^\.SH EXIT STATUS/,$d' | options_of)
+    completion=$(sed -n "s/^    $v) options=\"\(.*\)\" ;;/\1/p" "$top/man/completion/zeppelin" | tr ' ' '\n' | sort -u | tr '\n' ' ')
+    is "$page" "$help" "$v: the manual page has the options of --help"
+    is "$completion" "$help" "$v: completion has the options of --help"
+    grep -q "zeppelin\\\\-$v(1)" "$top/man/zeppelin.1"
+    ok $? "$v: zeppelin(1) names it"
+done
+
+# every key of the job file with its default
+"$zeppelin" job init | awk '/^[a-z_]+:$/ { s = substr($1, 1, length($1) - 1); next } /^  [a-z_0-9]+:/ { k = $1; sub(/:/, "", k); v = $0; sub(/^ *[a-z_0-9]+: */, "", v); print s "." k "\t" v }' >keys
+missing=
+while IFS=$'\t' read -r key value; do
+    sed 's/\\-/-/g; s/\\&//g' "$top/man/zeppelin-job.5" | grep -A2 -Fx ".B $key" | grep -qFx "Default: $value" || missing="$missing $key"
+done <keys
+is "$missing" "" "zeppelin-job(5) has every key with its default"
+[ "$(wc -l <keys)" -gt 50 ]
+ok $? "there are keys"
+
+if command -v mandoc >/dev/null; then
+    run mandoc -T lint -W warning "$top"/man/*.1 "$top"/man/*.5
+    ok "$status" "the pages are clean"
+    [ "$status" -eq 0 ] || diag "$out"
+else
+    skip "the pages are clean" "no mandoc"
+fi
+
+# the examples, in order, in an empty folder
+for v in topo plan job; do
+    sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g' >commands
+    while read -r command; do
+        run bash -c "PATH=$build:\$PATH; $command"
+        ok "$status" "example: $command"
+        [ "$status" -eq 0 ] || diag "$err"
+    done <commands
+done
+
+# the README's pictures and files are there
+bad=
+while read -r path; do
+    [ -e "$top/$path" ] || bad="$bad $path"
+done < <(grep -oE '\]\([a-zA-Z][^)]*\)' "$top/README.md" | grep -v http | tr -d '])(')
+is "$bad" "" "what README.md points to exists"
+# what the tour shows is what the commands print
+grep -E '^    \$ zeppelin (topo|plan) ' "$top/README.md" | sed 's/^    \$ //' >tour
+[ -s tour ]
+ok $? "the README has a tour"
+while read -r command; do
+    bash -c "PATH=$build:\$PATH; $command" >shown 2>&1 </dev/null
+    missing=
+    while read -r line; do
+        grep -qF -- "$line" shown || missing="$missing | $line"
+    done < <(awk -v c="    \$ $command" '$0 == c { on = 1; next } /^    \$/ || /^#/ { on = 0 } on' "$top/README.md" | sed 's/^    //' | grep -vE '^(\.\.\.)?$')
+    is "$missing" "" "README: $command"
+done <tour
+for job in "$top"/jobs/*.yaml; do
+    run "$zeppelin" job check "$job"
+    ok "$status" "$(basename "$job") is a good job file"
+done
+done_testing
