@@ -1,0 +1,119 @@
+/* Fuzz targets for what reads text from outside; one program, the target chosen at compile time: -DTARGET=topology and so on. What is taken must come back the same from what is written. */
+#include "config.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "common/hostlist.h"
+#include "common/job.h"
+#include "planner/plan.h"
+#include "topology/detect.h"
+#include "topology/topo.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static void must(int ok)
+{
+    if (!ok)
+        abort();
+}
+
+/* What was read and written again is read and written the same. */
+static void topology(const char *text, size_t len)
+{
+    struct zep_topo *t, *u;
+    struct zep_buf a = ZEP_BUF_INIT, b = ZEP_BUF_INIT;
+    struct zep_error err;
+
+    if (zep_topo_parse("f", text, len, &t, &err) < 0)
+        return;
+    must(zep_topo_to_yaml(t, &a, &err) == ZEP_OK);
+    must(zep_topo_parse("f", a.data, a.len, &u, &err) == ZEP_OK && zep_topo_to_yaml(u, &b, &err) == ZEP_OK && !strcmp(a.data, b.data));
+    zep_buf_free(&b);
+    must(zep_topo_to_text(t, &b, &err) == ZEP_OK);
+    zep_buf_free(&a);
+    zep_buf_free(&b);
+    zep_topo_free(t);
+    zep_topo_free(u);
+}
+
+static void job(const char *text, size_t len)
+{
+    struct zep_job *j, *k;
+    struct zep_buf a = ZEP_BUF_INIT, b = ZEP_BUF_INIT;
+    struct zep_error err;
+
+    if (zep_job_parse("f", text, len, &j, &err) < 0)
+        return;
+    must(zep_job_to_yaml(j, 0, &a, &err) == ZEP_OK);
+    must(zep_job_parse("f", a.data, a.len, &k, &err) == ZEP_OK && zep_job_to_yaml(k, 0, &b, &err) == ZEP_OK && !strcmp(a.data, b.data));
+    zep_buf_free(&a);
+    zep_buf_free(&b);
+    zep_job_free(j);
+    zep_job_free(k);
+}
+
+static void plan(const char *text, size_t len)
+{
+    struct zep_plan *p;
+    struct zep_buf a = ZEP_BUF_INIT;
+    struct zep_error err;
+
+    if (zep_plan_from_json("f", text, len, &p, &err) < 0)
+        return;
+    if (p->n_dev < 1000 && p->n_token < 100000) {
+        must(zep_plan_to_json(p, &a, &err) == ZEP_OK);
+        zep_buf_free(&a);
+        must(zep_plan_to_text(p, &a, &err) == ZEP_OK);
+        zep_buf_free(&a);
+        must(zep_plan_to_svg(p, &a, &err) == ZEP_OK);
+        zep_buf_free(&a);
+    }
+    zep_plan_free(p);
+}
+
+static void hostlist(const char *text, size_t len)
+{
+    struct zep_hostlist l = {0}, m = {0};
+    char *folded, *copy = strndup(text, len);
+
+    must(copy != NULL);
+    if (zep_hostlist_expand(copy, &l, NULL) == ZEP_OK) {
+        if (l.n > 0 && l.n < 1000 && zep_hostlist_fold(l.n, (const char *const *)l.name, &folded, NULL) == ZEP_OK) {
+            if (!strpbrk(copy, " \t\n")) {
+                must(zep_hostlist_expand(folded, &m, NULL) == ZEP_OK && m.n == l.n);
+                for (int i = 0; i < l.n; i++)
+                    must(!strcmp(l.name[i], m.name[i]));
+            }
+            free(folded);
+        }
+        zep_hostlist_free(&m);
+        zep_hostlist_free(&l);
+    }
+    free(copy);
+}
+
+static void detect(const char *text, size_t len)
+{
+    struct zep_topo *t;
+    struct zep_buf a = ZEP_BUF_INIT;
+    struct zep_error err;
+    char *json;
+
+    if (zep_detect_from_json("f", text, len, &t, &err) < 0)
+        return;
+    if (zep_detect_to_json(t, &json, &err) == ZEP_OK)
+        free(json);
+    must(zep_topo_to_yaml(t, &a, &err) == ZEP_OK);
+    zep_buf_free(&a);
+    zep_topo_free(t);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+    (void)topology, (void)job, (void)plan, (void)hostlist, (void)detect;
+    TARGET((const char *)data, size);
+    return 0;
+}
