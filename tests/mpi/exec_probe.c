@@ -165,10 +165,10 @@ static void run(struct arrays *a, int q_row, int kv_row)
             fill_row(1, token, t, kv_row, a->kv + row * kv_row);
             fill_row(2, token, t, q_row, a->d_o + row * q_row);
         }
-    if (P.stall == zep_comm_rank(P.comm))
-        sleep(1000);
     if (zep_comm_barrier(P.comm, &err) < 0)
         die(&err);
+    if (P.stall == zep_comm_rank(P.comm))
+        sleep(1000);
     P.fwd_s = zep_clock_now();
     if (zep_exec_forward(P.exec, 0, a->q, a->kv, a->o, &err) < 0)
         die(&err);
