@@ -25,7 +25,7 @@ struct zep_job {
         char *launcher;    /* auto, srun, mpirun */
         char *mpi_args;    /* further arguments for mpirun or srun, split at blanks */
         char *setup;       /* shell lines run before the launch in batch scripts */
-        char *export_env;  /* sbatch --export, "NONE" */
+        char *export_env;  /* sbatch --export, "ALL" */
         double timeout_s;  /* a peer that is silent for so long is lost, 60 */
         double grace_s;    /* time between the stop signal and the end, 60 */
     } cluster;

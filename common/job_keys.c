@@ -40,7 +40,7 @@ static const struct zep_job_key keys[] = {
     CHOICE("cluster.launcher", cluster.launcher, "auto", "auto|srun|mpirun", "how ranks are started inside an allocation; auto: srun if its PMIx works, else mpirun"),
     STRING("cluster.mpi_args", cluster.mpi_args, "", "further arguments for mpirun or srun, divided at blanks"),
     STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...)"),
-    STRING("cluster.export", cluster.export_env, "NONE", "environment of a batch job (sbatch --export)"),
+    STRING("cluster.export", cluster.export_env, "ALL", "environment of a batch job (sbatch --export): ALL, NONE, or names"),
     TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
     TIME("cluster.grace", cluster.grace_s, "60s", 5, 86400, "time between the request to stop and the end of the job"),
 

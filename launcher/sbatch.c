@@ -74,7 +74,7 @@ int zep_sbatch_script(const struct zep_job *job, const char *rundir, const char 
     zep_buf_puts(b, "#!/bin/sh\n# Written by zeppelin submit. The ranks are started by `zeppelin run` below; the run folder holds the job file.\n");
     if ((rc = put_options(job, rundir, b, err)) < 0)
         return rc;
-    zep_buf_puts(b, "\nzeppelin=");
+    zep_buf_puts(b, "\n: \"${PATH:=/usr/local/bin:/usr/bin:/bin}\" # cluster.export: NONE may leave none\nexport PATH\nzeppelin=");
     if ((rc = zep_encode_shell(b, zeppelin, err)) < 0)
         return rc;
     zep_buf_puts(b, "\nrun=");

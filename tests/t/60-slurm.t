@@ -47,7 +47,7 @@ ok "$status" "a data set"
 cat >job.yaml <<'JOB'
 format: zeppelin-job/1.0
 name: bed
-cluster: {nodes: 2, devices: 2, grace: 20s, export: ALL, timeout: 20s}
+cluster: {nodes: 2, devices: 2, grace: 20s, timeout: 20s}
 model: {hidden: 32, layers: 2, heads: 2, kv_heads: 1, head_dim: 16, ffn: 64}
 data: {train: set/train, heldout: set/heldout, context: 512, too_long: cut}
 train: {steps: 8, tokens: 1k, seed: 3, warmup: 2, eval_tokens: 2k}
@@ -135,6 +135,10 @@ ok $? "its losses are the same"
 jobid=$(head -n 1 <<<"$out")
 run "$zeppelin" report "$jobid"
 like "$out" 'step 8 of 8, done' "report by job id"
+
+run timeout 120 "$zeppelin" submit --wait --set cluster.export=NONE job.yaml
+ok "$status" "a job that takes no environment along"
+[ "$status" -eq 0 ] || diag "$err $(cat "$(rundir)"/slurm-*.out)"
 
 # USR1 to the batch script: a checkpoint, back into the queue, and on to the end
 run "$zeppelin" submit --set train.steps=4000 job.yaml
