@@ -95,8 +95,8 @@ static void show_event(const struct zep_progress_reader *p, const char *kind, co
 {
     zep_progress_end();
     if (!strcmp(kind, "start"))
-        zep_progress_line(1, "%" JSON_INTEGER_FORMAT " ranks on %" JSON_INTEGER_FORMAT " nodes, %.3g million parameters, capacity %" JSON_INTEGER_FORMAT " tokens a device, method %s, kernels %s",
-                          json_integer_value(json_object_get(j, "ranks")), json_integer_value(json_object_get(j, "nodes")), num(j, "params") / 1e6, json_integer_value(json_object_get(j, "capacity")),
+        zep_progress_line(1, "%" JSON_INTEGER_FORMAT " ranks on %" JSON_INTEGER_FORMAT " node%s, %.3g million parameters, capacity %" JSON_INTEGER_FORMAT " tokens a device, method %s, kernels %s",
+                          json_integer_value(json_object_get(j, "ranks")), json_integer_value(json_object_get(j, "nodes")), json_integer_value(json_object_get(j, "nodes")) == 1 ? "" : "s", num(j, "params") / 1e6, json_integer_value(json_object_get(j, "capacity")),
                           json_string_value(json_object_get(j, "method")), json_string_value(json_object_get(j, "kernels")));
     else if (!strcmp(kind, "eval"))
         zep_progress_line(1, "step %" JSON_INTEGER_FORMAT "  held-out loss %.4f", json_integer_value(json_object_get(j, "step")), num(j, "loss"));

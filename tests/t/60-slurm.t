@@ -4,7 +4,7 @@
 if [ "${1:-}" != inside ]; then
     here=$(cd "$(dirname "$0")" && pwd)
     exec 3>&1
-    reason=$("$here/../bed/slurm" --nodes 4 --cores 4 -- bash "$here/$(basename "$0")" inside 2>&1 >&3)
+    reason=$("$here/../bed/slurm" --nodes 4 --cores 4 --gpus 2 -- bash "$here/$(basename "$0")" inside 2>&1 >&3)
     status=$?
     if [ $status -eq 77 ]; then
         echo "1..0 # SKIP $reason"
@@ -30,6 +30,7 @@ is "$(id -un)" zepuser "an ordinary user"
 run "$zeppelin" topo --slurm
 ok "$status" "topo --slurm"
 like "$out" '4 nodes' "it shows four nodes"
+like "$out" '1 socket x 4 cores, .*2 GPUs h200' "sockets, cores and GPUs"
 like "$out" 'leaf0: zep\[0-1\]' "it shows the switch tree"
 run "$zeppelin" topo --slurm --yaml -o topo.yaml
 ok "$status" "topo --slurm --yaml"
