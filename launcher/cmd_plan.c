@@ -18,13 +18,13 @@
 #include "topology/topo.h"
 
 enum {
-    OPT_TOPOLOGY = 256, OPT_SYNTHETIC, OPT_PRESET, OPT_SLURM, OPT_LOCAL, OPT_NODES, OPT_DEVICES, OPT_TP, OPT_CAPACITY, OPT_METHOD, OPT_LENGTHS, OPT_DIST, OPT_DATA, OPT_TOKENS, OPT_CONTEXT,
+    OPT_NODES = 256, OPT_DEVICES, OPT_TP, OPT_CAPACITY, OPT_METHOD, OPT_LENGTHS, OPT_DIST, OPT_DATA, OPT_TOKENS, OPT_CONTEXT,
     OPT_SEED, OPT_STEP, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK,
 };
 
 static const struct option options[] = {
-    {"topology", required_argument, NULL, OPT_TOPOLOGY}, {"synthetic", required_argument, NULL, OPT_SYNTHETIC}, {"preset", required_argument, NULL, OPT_PRESET},
-    {"slurm", no_argument, NULL, OPT_SLURM}, {"local", no_argument, NULL, OPT_LOCAL}, {"nodes", required_argument, NULL, OPT_NODES}, {"devices", required_argument, NULL, OPT_DEVICES},
+    {"from", required_argument, NULL, ZEP_OPT_FROM}, {"topology", required_argument, NULL, ZEP_OPT_FILE}, {"synthetic", required_argument, NULL, ZEP_OPT_SYNTHETIC},
+    {"preset", required_argument, NULL, ZEP_OPT_PRESET}, {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"nodes", required_argument, NULL, OPT_NODES}, {"devices", required_argument, NULL, OPT_DEVICES},
     {"tp", required_argument, NULL, OPT_TP}, {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"lengths", required_argument, NULL, OPT_LENGTHS},
     {"dist", required_argument, NULL, OPT_DIST}, {"data", required_argument, NULL, OPT_DATA}, {"tokens", required_argument, NULL, OPT_TOKENS}, {"context", required_argument, NULL, OPT_CONTEXT},
     {"seed", required_argument, NULL, OPT_SEED}, {"step", required_argument, NULL, OPT_STEP}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
@@ -43,9 +43,10 @@ static const struct cli cli = {
     "form shows a plan that was written before.\n"
     "\n"
     "Cluster (default: as `zeppelin topo`):\n"
-    "  --topology FILE    a topology.yaml\n"
+    "  --from KIND[:ARG]  a source of `zeppelin topo`, or a file; several are merged\n"
+    "  --topology FILE    --from FILE\n"
     "  --synthetic TEXT   'nodes:2 dev:4 nic:2 nvlink:200GB/s net:200Gb/s'\n"
-    "  --preset NAME[:N]  A, B or C of the paper with N nodes (default 2)\n"
+    "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin topo --list-presets)\n"
     "  --slurm, --local   the Slurm cluster; this machine\n"
     "  --nodes N          only the first N nodes\n"
     "  --devices D        devices a node (default: all)\n"
@@ -127,22 +128,9 @@ static int parse_number(struct args *a, int c, struct zep_error *err)
 
 static int parse_option(struct args *a, int c, struct zep_error *err)
 {
+    if (zep_inputs_topo_option(&a->topo, c, optarg))
+        return ZEP_OK;
     switch (c) {
-    case OPT_TOPOLOGY:
-        a->topo.file = optarg;
-        break;
-    case OPT_SYNTHETIC:
-        a->topo.synthetic = optarg;
-        break;
-    case OPT_PRESET:
-        a->topo.preset = optarg;
-        break;
-    case OPT_SLURM:
-        a->topo.slurm = 1;
-        break;
-    case OPT_LOCAL:
-        a->topo.local = 1;
-        break;
     case OPT_METHOD:
         a->opts.method = optarg;
         break;
@@ -202,8 +190,8 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, n ? "more than one workload" : "no workload: expected --lengths, --dist or --data");
     if (a->data && !a->tokens)
         return zep_cli_usage(&cli, "--data needs --tokens, the tokens of a step");
-    if (!!a->topo.file + !!a->topo.synthetic + !!a->topo.preset + a->topo.slurm + a->topo.local > 1)
-        return zep_cli_usage(&cli, "more than one cluster");
+    if (a->topo.n_from < 0)
+        return zep_cli_usage(&cli, "more than %d sources of the cluster", ZEP_MAX_FROM);
     if (!a->opts.capacity_tok)
         return zep_cli_usage(&cli, "no --capacity: expected the tokens that a device may hold; 1.25 to 1.5 times tokens / devices is a sane choice");
     return -1;

@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "common/arena.h"
-#include "common/units.h"
+#include "common/log.h"
+#include "topology/source.h"
 
 const char *zep_inputs_slurm_job(void)
 {
@@ -16,56 +17,89 @@ const char *zep_inputs_slurm_job(void)
     return job && *job ? job : NULL;
 }
 
-/* "A" or "A:4" */
-static int from_preset(const char *text, struct zep_topo **topo_out, struct zep_error *err)
+static void add_from(struct zep_topo_args *a, const char *kind, const char *value)
 {
-    char name[64];
-    const char *colon = strchr(text, ':');
-    int64_t n = 2;
-    int rc;
+    size_t size = strlen(kind) + (value ? strlen(value) : 0) + 2;
 
-    snprintf(name, sizeof name, "%.*s", colon ? (int)(colon - text) : (int)strlen(text), text);
-    if (colon && (rc = zep_parse_int(colon + 1, 1, 65536, &n, err)) < 0)
-        return zep_error_prefix(err, "preset '%s': number of nodes", text);
-    return zep_topo_preset(name, (int)n, topo_out, err);
+    if (a->n_from < 0 || a->n_from == ZEP_MAX_FROM) {
+        a->n_from = -1;
+        return;
+    }
+    a->from[a->n_from] = value;
+    if (*kind) {
+        if (!(a->made[a->n_from] = zep_calloc(size, 1)))
+            return;
+        snprintf(a->made[a->n_from], size, "%s%s%s", kind, value && kind[strlen(kind) - 1] != '=' ? ":" : "", value ? value : "");
+        a->from[a->n_from] = a->made[a->n_from];
+    }
+    a->n_from++;
+}
+
+int zep_inputs_topo_option(struct zep_topo_args *a, int option, const char *value)
+{
+    switch (option) {
+    case ZEP_OPT_FROM:
+    case ZEP_OPT_FILE:
+        add_from(a, "", value);
+        return 1;
+    case ZEP_OPT_LOCAL:
+        add_from(a, "local", NULL);
+        return 1;
+    case ZEP_OPT_SLURM:
+        add_from(a, "slurm", NULL);
+        return 1;
+    case ZEP_OPT_JOB:
+        add_from(a, "slurm:job=", value);
+        return 1;
+    case ZEP_OPT_SYNTHETIC:
+        add_from(a, "synthetic", value);
+        return 1;
+    case ZEP_OPT_PRESET:
+        add_from(a, "preset", value);
+        return 1;
+    case ZEP_OPT_LABELS:
+        a->label_levels = value;
+        return 1;
+    case ZEP_OPT_HOSTS:
+        a->hosts = value;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+static void say(void *arg, const char *text)
+{
+    (void)arg;
+    zep_log(ZEP_LOG_INFO, "%s", text);
 }
 
 int zep_inputs_topo(const struct zep_topo_args *a, struct zep_topo **topo_out, struct zep_error *err)
 {
-    int rc;
+    struct zep_topo_want w = {.n_from = a->n_from, .from = a->from, .label_levels = a->label_levels, .hosts = a->hosts, .note = say};
 
-    if (a->synthetic) {
-        rc = zep_topo_synthetic(a->synthetic, topo_out, err);
-        return rc < 0 ? zep_error_prefix(err, "synthetic topology") : rc;
-    }
-    if (a->preset)
-        return from_preset(a->preset, topo_out, err);
-    if (a->file)
-        return zep_topo_load(a->file, topo_out, err);
-    if (a->slurm)
-        return zep_topo_detect_slurm(a->job, topo_out, err);
-    if (!a->local && zep_inputs_slurm_job())
-        return zep_topo_detect_slurm(zep_inputs_slurm_job(), topo_out, err);
-    return zep_topo_detect_local(topo_out, err);
+    return zep_topo_from(&w, topo_out, err);
 }
 
 static int job_topo(const struct zep_job *job, struct zep_topo **topo_out, struct zep_error *err)
 {
-    const char *t = job->cluster.topology;
-    struct zep_topo_args a = {0};
+    const char *t = job->cluster.topology, *id = zep_inputs_slurm_job();
+    struct zep_topo_want w = {.n_from = 1, .from = &t};
+    char slurm[64];
     int rc;
 
-    if (!strncmp(t, "synthetic:", 10))
-        a.synthetic = t + 10 + strspn(t + 10, " ");
-    else if (!strncmp(t, "preset:", 7))
-        a.preset = t + 7 + strspn(t + 7, " ");
-    else if (strcmp(t, "auto"))
-        a.file = t;
-    else if (!strcmp(job->cluster.where, "slurm"))
-        a.slurm = 1, a.job = zep_inputs_slurm_job();
-    else if (!strcmp(job->cluster.where, "local"))
-        a.local = 1;
-    rc = zep_inputs_topo(&a, topo_out, err);
+    if (!strcmp(t, "auto")) { /* no note: a job's log says what it runs on anyway */
+        if (!strcmp(job->cluster.where, "slurm")) {
+            snprintf(slurm, sizeof slurm, id ? "slurm:job=%.40s" : "slurm%.0s", id ? id : "");
+            t = slurm;
+        } else if (!strcmp(job->cluster.where, "local") || !id) {
+            t = "local";
+        } else {
+            snprintf(slurm, sizeof slurm, "slurm:job=%.40s", id);
+            t = slurm;
+        }
+    }
+    rc = zep_topo_from(&w, topo_out, err);
     return rc < 0 ? zep_error_prefix(err, "cluster.topology") : rc;
 }
 

@@ -6,11 +6,20 @@
 #include "common/job.h"
 #include "topology/topo.h"
 
-struct zep_topo_args { /* at most one is set; none: the allocation that we run in, else this machine */
-    int local, slurm;
-    const char *job; /* Slurm job id */
-    const char *synthetic, *preset, *file;
+#define ZEP_MAX_FROM 16
+
+struct zep_topo_args { /* no source: what there is (topology/source.h) */
+    int n_from; /* -1: more than ZEP_MAX_FROM */
+    const char *from[ZEP_MAX_FROM];
+    const char *label_levels, *hosts;
+    char *made[ZEP_MAX_FROM]; /* texts that were made of short options; live as long as the process */
 };
+
+/* The options of sources that verbs share. */
+enum { ZEP_OPT_FROM = 1000, ZEP_OPT_LOCAL, ZEP_OPT_SLURM, ZEP_OPT_JOB, ZEP_OPT_SYNTHETIC, ZEP_OPT_PRESET, ZEP_OPT_FILE, ZEP_OPT_LABELS, ZEP_OPT_HOSTS };
+/* 1: it was one of them. */
+int zep_inputs_topo_option(struct zep_topo_args *a, int option, const char *value);
+/* What was recognised and chosen is said on standard error. */
 int zep_inputs_topo(const struct zep_topo_args *a, struct zep_topo **topo_out, struct zep_error *err);
 /* Is this process inside a Slurm allocation? The job id, or NULL. */
 const char *zep_inputs_slurm_job(void);

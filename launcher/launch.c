@@ -24,7 +24,7 @@ int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_
     return ZEP_OK;
 }
 
-static int in_path(const char *program)
+int zep_launch_in_path(const char *program)
 {
     const char *path = getenv("PATH");
     char *copy = path ? strdup(path) : NULL, *save = NULL;
@@ -104,7 +104,7 @@ static int srun_works(const struct zep_job *job, int nodes, const char *rank, ch
 
 static int choose_launcher(const struct zep_job *job, struct zep_launch *l, const char *rank, struct zep_error *err)
 {
-    int have_srun = l->where == ZEP_WHERE_SLURM && in_path("srun"), have_mpirun = in_path("mpirun");
+    int have_srun = l->where == ZEP_WHERE_SLURM && zep_launch_in_path("srun"), have_mpirun = zep_launch_in_path("mpirun");
     const char *want = job->cluster.launcher;
     char why[200];
 

@@ -19,6 +19,7 @@ int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_
 /* nodes and devices of the job must be resolved. In an allocation srun is tried with two ranks (a few seconds). ZEP_EUNAVAIL: no launcher, or no zeppelin-rank. */
 int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, struct zep_launch *out, struct zep_error *err);
 void zep_launch_free(struct zep_launch *l);
+int zep_launch_in_path(const char *program);
 /* Environment for the ranks' launcher: set in this process, where the user did not. */
 void zep_launch_env(const struct zep_launch *l);
 

@@ -7,6 +7,8 @@ zeppelin $PACKAGE_VERSION
   AVX2 and AVX-512 kernels        $have_x86simd
   hwloc (zeppelin-detect-local)   $have_hwloc
   Slurm (zeppelin-detect-slurm)   $have_slurm
+  expat (NCCL topology XML)       $have_expat
+  curl (zeppelin-detect-kube)     $have_curl
   Check (unit tests)              $have_check
   sanitizers                      $enable_sanitize
   CUDA, NCCL                      not built in this version])

@@ -10,6 +10,7 @@
 
 #include "common/fs.h"
 #include "topology/detect.h"
+#include "topology/detect_machine.h"
 
 /* The version that this was built with, for messages. */
 #define HWLOC_STR(x) #x
@@ -21,17 +22,12 @@
 #define CLASS_DISPLAY 0x0380
 #define CLASS_ACCELERATOR 0x1200
 
-struct found { /* what a device or NIC of the node is in hwloc */
-    hwloc_obj_t pci;
-    int is_ib; /* a NIC of the OpenFabrics kind: what collectives use where there is one */
-};
-
 struct local {
     hwloc_topology_t hw;
     struct zep_topo *topo;
     struct zep_node *node;
-    int is_this_system;
-    struct found dev[256], nic[256];
+    struct zep_sysfs sysfs;
+    int n_vf; /* virtual functions passed over */
 };
 
 static int numa_of(const struct local *l, hwloc_obj_t obj)
@@ -68,100 +64,107 @@ static int is_gpu(hwloc_obj_t pci)
     return cls == CLASS_3D || (cls == CLASS_ACCELERATOR && (maker || vendor == 0x8086)) || ((cls == CLASS_VGA || cls == CLASS_DISPLAY) && maker);
 }
 
-static int is_virtual_function(const struct local *l, hwloc_obj_t pci)
+static int is_virtual_function(struct local *l, hwloc_obj_t pci)
 {
-    char path[128], name[32];
     const char *text = hwloc_obj_get_info_by_name(pci, "PCIDevice");
+    char name[32];
+    int is;
 
-    if (text && strstr(text, "Virtual Function"))
-        return 1;
     pci_name(pci, name);
-    snprintf(path, sizeof path, "/sys/bus/pci/devices/%s/physfn", name);
-    return l->is_this_system && access(path, F_OK) == 0;
+    is = (text && strstr(text, "Virtual Function")) || zep_sysfs_exists(&l->sysfs, "/sys/bus/pci/devices/%s/physfn", name);
+    l->n_vf += is;
+    return is;
 }
 
-static double read_number(const char *path)
+/* The bridges above a PCI function, host bridge first: "pci0000:00/0000:00:01.0/0000:01:00.0". free(). */
+static char *bus_of(hwloc_obj_t pci)
 {
-    FILE *f = fopen(path, "re");
-    double v = 0;
+    hwloc_obj_t above[64];
+    char text[64 * 20] = "", *p = text;
+    int n = 0;
 
-    if (!f)
-        return 0;
-    if (fscanf(f, "%lf", &v) != 1)
-        v = 0;
-    fclose(f);
-    return v;
-}
+    for (hwloc_obj_t o = pci->parent; o && o->type == HWLOC_OBJ_BRIDGE && n < 64; o = o->parent)
+        above[n++] = o;
+    for (int i = n - 1; i >= 0; i--) {
+        const struct hwloc_bridge_attr_s *a = &above[i]->attr->bridge;
 
-static int read_word(const char *path, char out[64])
-{
-    FILE *f = fopen(path, "re");
-    int ok = f && fscanf(f, "%63s", out) == 1;
-
-    if (f)
-        fclose(f);
-    return ok;
-}
-
-/* Port rate and state, as the kernel says them: /sys/class/infiniband has Gb/s, /sys/class/net Mb/s. */
-static void port_facts(const struct local *l, const char *name, int is_ib, struct zep_nic *c)
-{
-    char path[256], word[64];
-    double v;
-
-    if (!l->is_this_system || strchr(name, '/'))
-        return;
-    if (is_ib) {
-        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/rate", name);
-        v = read_number(path) * 1e9 / 8;
-        snprintf(path, sizeof path, "/sys/class/infiniband/%s/ports/1/phys_state", name);
-        if (read_word(path, word))
-            c->up = atoi(word) == 5;
-    } else {
-        snprintf(path, sizeof path, "/sys/class/net/%s/speed", name);
-        v = read_number(path) * 1e6 / 8;
-        snprintf(path, sizeof path, "/sys/class/net/%s/operstate", name);
-        if (read_word(path, word))
-            c->up = !strcmp(word, "up");
+        if (a->upstream_type == HWLOC_OBJ_BRIDGE_PCI) {
+            pci_name(above[i], p + (p > text));
+            if (p > text)
+                *p = '/';
+        } else {
+            sprintf(p, "%spci%04x:%02x", p > text ? "/" : "", (unsigned)a->downstream.pci.domain, a->downstream.pci.secondary_bus);
+        }
+        p += strlen(p);
     }
-    if (v > 0)
-        c->bw = (struct zep_fact){v, ZEP_SRC_NODE};
+    return n ? strdup(text) : NULL;
 }
 
-/* The operating system's names of one PCI function: the OpenFabrics one where there is one, else the network one. */
-static const char *port_name(hwloc_obj_t pci, int *is_ib)
+/* The operating system's names of one PCI function: the OpenFabrics one and the network one. */
+static void port_names(hwloc_obj_t pci, const char **verbs, const char **net, hwloc_obj_t *verbs_obj)
 {
-    const char *net = NULL;
-
-    *is_ib = 0;
+    *verbs = *net = NULL;
+    *verbs_obj = NULL;
     for (hwloc_obj_t io = pci->io_first_child; io; io = io->next_sibling) {
         if (io->type != HWLOC_OBJ_OS_DEVICE)
             continue;
-        if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS) {
-            *is_ib = 1;
-            return io->name;
+        if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_OPENFABRICS && !*verbs) {
+            *verbs = io->name;
+            *verbs_obj = io;
+        } else if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK && !*net) {
+            *net = io->name;
         }
-        if (io->attr->osdev.type == HWLOC_OBJ_OSDEV_NETWORK && !net)
-            net = io->name;
     }
-    return net;
 }
 
+static int set_place(struct local *l, hwloc_obj_t pci, const char *key, char **bus, int *numa, int *width)
+{
+    int most;
+
+    *bus = bus_of(pci);
+    *numa = numa_of(l, pci);
+    zep_sysfs_pcie(&l->sysfs, key, width, &most);
+    if (*width && most && *width < most)
+        zep_topo_warn(l->topo, "node '%s': %s has a PCIe link of width x%d, it could have x%d", l->node->id, key, *width, most);
+    return 0;
+}
+
+/* One NIC for each port of a verbs device, else one for the network interface. */
 static int add_nic(struct local *l, hwloc_obj_t pci)
 {
-    int is_ib;
-    const char *name = port_name(pci, &is_ib);
-    char key[32];
-    struct zep_nic *c;
+    const char *verbs, *net, *state;
+    char key[40], name[80], info[32];
+    hwloc_obj_t verbs_obj;
+    int n_port;
 
-    if (!name || is_virtual_function(l, pci) || l->node->n_nic == 256)
+    port_names(pci, &verbs, &net, &verbs_obj);
+    if ((!verbs && !net) || is_virtual_function(l, pci))
         return 0;
-    pci_name(pci, key);
-    l->nic[l->node->n_nic] = (struct found){pci, is_ib};
-    if (!(c = zep_node_add_nic(l->node, key, name)))
-        return -1;
-    c->numa = numa_of(l, pci);
-    port_facts(l, name, is_ib, c);
+    n_port = verbs ? zep_sysfs_n_port(&l->sysfs, verbs) : 0;
+    for (int i = 0; i < (n_port > 1 ? n_port : 1) && l->node->n_nic < ZEP_MAX_PCI; i++) {
+        struct zep_nic *c;
+
+        pci_name(pci, key);
+        snprintf(name, sizeof name, "%.70s", verbs ? verbs : net);
+        if (i) {
+            snprintf(key + strlen(key), sizeof key - strlen(key), "/%d", i + 1);
+            snprintf(name, sizeof name, "%.60s:%d", verbs, i + 1);
+        }
+        if (!(c = zep_node_add_nic(l->node, key, name)))
+            return -1;
+        c->source = ZEP_SRC_NODE;
+        c->rdma = verbs != NULL;
+        key[12] = '\0'; /* the function, without the port */
+        set_place(l, pci, key, &c->bus, &c->numa, &c->pcie_width);
+        if (zep_sysfs_port(&l->sysfs, verbs ? verbs : net, verbs ? i + 1 : 0, c) < 0 || (net && zep_sysfs_bond(&l->sysfs, net, c) < 0))
+            return -1;
+        snprintf(info, sizeof info, "Port%dState", i + 1);
+        state = verbs_obj ? hwloc_obj_get_info_by_name(verbs_obj, info) : NULL;
+        if (c->up < 0 && state)
+            c->up = atoi(state) == 4; /* as recorded: ACTIVE */
+        if (!c->link && pci->attr->pcidev.class_id == 0x0207 && !(c->link = strdup("infiniband")))
+            return -1;
+    }
     return 0;
 }
 
@@ -170,19 +173,24 @@ static int add_gpu(struct local *l, hwloc_obj_t pci)
     const char *vendor = hwloc_obj_get_info_by_name(pci, "PCIVendor"), *device = hwloc_obj_get_info_by_name(pci, "PCIDevice");
     struct zep_device *d;
     char key[32], model[200];
+    int at = l->node->n_device, n_slice;
 
-    if (is_virtual_function(l, pci) || l->node->n_device == 256)
+    if (is_virtual_function(l, pci) || at == ZEP_MAX_PCI)
         return 0;
     pci_name(pci, key);
-    l->dev[l->node->n_device].pci = pci;
     if (!(d = zep_node_add_device(l->node, key, ZEP_DEV_GPU)))
         return -1;
-    d->numa = numa_of(l, pci);
+    d->source = ZEP_SRC_NODE;
+    set_place(l, pci, key, &d->bus, &d->numa, &d->pcie_width);
     if (device) {
-        snprintf(model, sizeof model, "%s%s%s", vendor ? vendor : "", vendor ? " " : "", device);
+        snprintf(model, sizeof model, "%.90s%s%.100s", vendor ? vendor : "", vendor ? " " : "", device);
         if (!(d->model = strdup(model)))
             return -1;
     }
+    if (zep_sysfs_nvidia(&l->sysfs, l->node, at, &n_slice) < 0)
+        return -1;
+    if (n_slice)
+        zep_node_drop_device(l->node, at);
     return 0;
 }
 
@@ -196,106 +204,20 @@ static int scan_pci(struct local *l)
     return 0;
 }
 
-/* How far two PCI functions are: what their lowest common ancestor is, and how deep it lies (a nearer switch is deeper). */
-static enum zep_distance distance(const struct local *l, hwloc_obj_t a, hwloc_obj_t b, int *depth)
+/* Cores that this process may use: a container or a binding mask may leave fewer than there are, the places of devices do not change by it. */
+static int count_allowed(struct local *l, hwloc_obj_type_t type)
 {
-    hwloc_obj_t up = a;
+    hwloc_const_bitmap_t allowed = hwloc_topology_get_allowed_cpuset(l->hw);
+    int n = 0;
 
-    *depth = 0;
-    for (; up; up = up->parent) {
-        hwloc_obj_t o = b;
-
-        while (o && o != up)
-            o = o->parent;
-        if (o)
-            break;
-    }
-    if (!up)
-        return ZEP_DIST_UNKNOWN;
-    if (up->type == HWLOC_OBJ_PCI_DEVICE || (up->type == HWLOC_OBJ_BRIDGE && up->attr->bridge.upstream_type == HWLOC_OBJ_BRIDGE_PCI)) {
-        for (hwloc_obj_t o = up; o; o = o->parent)
-            ++*depth;
-        return ZEP_DIST_SWITCH;
-    }
-    if (up->type == HWLOC_OBJ_BRIDGE)
-        return ZEP_DIST_BRIDGE;
-    if (up->type == HWLOC_OBJ_MACHINE && hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_NUMANODE) > 1)
-        return ZEP_DIST_SYSTEM;
-    return ZEP_DIST_NUMA;
-}
-
-/* The NICs that carry training: not those that are down, not a slow or plain Ethernet one beside OpenFabrics ones. */
-static int candidates(const struct local *l, int out[256])
-{
-    const struct zep_node *n = l->node;
-    double fastest = 0;
-    int any_ib = 0, count = 0;
-
-    for (int c = 0; c < n->n_nic; c++)
-        any_ib |= l->nic[c].is_ib && n->nic[c].up != 0;
-    for (int c = 0; c < n->n_nic; c++)
-        if ((!any_ib || l->nic[c].is_ib) && n->nic[c].up != 0 && n->nic[c].bw.value > fastest)
-            fastest = n->nic[c].bw.value;
-    for (int c = 0; c < n->n_nic; c++)
-        if ((!any_ib || l->nic[c].is_ib) && n->nic[c].up != 0 && (n->nic[c].bw.value <= 0 || n->nic[c].bw.value * 4 > fastest))
-            out[count++] = c;
-    return count;
-}
-
-/* All equally far (a virtual machine that hides its buses) tells nothing. */
-static int all_equal(const struct local *l, const int *cand, int n_cand)
-{
-    int first = -1, depth, first_depth = 0;
-
-    for (int i = 0; i < l->node->n_device; i++)
-        for (int k = 0; k < n_cand; k++) {
-            int far = (int)distance(l, l->dev[i].pci, l->nic[cand[k]].pci, &depth);
-
-            if (far == ZEP_DIST_SWITCH || (first >= 0 && (far != first || depth != first_depth)))
-                return 0;
-            first = far;
-            first_depth = depth;
-        }
-    return 1;
-}
-
-/* Every GPU takes the nearest NIC, the less used one of those that are equally near. */
-static void assign(struct local *l)
-{
-    int used[256] = {0}, cand[256], n_cand = candidates(l, cand);
-    struct zep_node *n = l->node;
-
-    if (n_cand > 1 && n->n_device > 1 && all_equal(l, cand, n_cand)) {
-        zep_topo_warn(l->topo, "all %d NICs are equally far from all %d GPUs: which GPU should use which is not known", n_cand, n->n_device);
-        return;
-    }
-    for (int i = 0; i < n->n_device; i++) {
-        int best = -1, best_depth = 0, depth;
-        enum zep_distance best_far = ZEP_DIST_SYSTEM;
-
-        for (int k = 0; k < n_cand; k++) {
-            int c = cand[k];
-            enum zep_distance far = distance(l, l->dev[i].pci, l->nic[c].pci, &depth);
-
-            if (far == ZEP_DIST_UNKNOWN)
-                continue;
-            if (best < 0 || far < best_far || (far == best_far && (depth > best_depth || (depth == best_depth && used[c] < used[best])))) {
-                best = c;
-                best_far = far;
-                best_depth = depth;
-            }
-        }
-        if (best < 0)
-            continue;
-        n->device[i].nic = best;
-        n->device[i].nic_distance = best_far;
-        used[best]++;
-    }
+    for (hwloc_obj_t o = hwloc_get_next_obj_by_type(l->hw, type, NULL); o; o = hwloc_get_next_obj_by_type(l->hw, type, o))
+        n += !allowed || hwloc_bitmap_intersects(o->cpuset, allowed);
+    return n;
 }
 
 static void scan_cpu(struct local *l)
 {
-    int sockets = hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_PACKAGE), cores = hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_CORE), pus = hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_PU);
+    int sockets = count_allowed(l, HWLOC_OBJ_PACKAGE), cores = count_allowed(l, HWLOC_OBJ_CORE), pus = count_allowed(l, HWLOC_OBJ_PU);
     hwloc_obj_t root = hwloc_get_root_obj(l->hw);
 
     if (cores < 1)
@@ -307,6 +229,7 @@ static void scan_cpu(struct local *l)
         zep_topo_warn(l->topo, "%d cores on %d sockets: not the same number on each", cores, l->node->sockets);
     l->node->n_numa = hwloc_get_nbobjs_by_type(l->hw, HWLOC_OBJ_NUMANODE);
     l->node->mem_bytes = (int64_t)root->total_memory;
+    l->node->cpu_source = l->node->mem_source = ZEP_SRC_NODE;
 }
 
 static int add_names(struct local *l, const char *xml)
@@ -395,49 +318,101 @@ static int load(struct local *l, const char *xml, struct zep_buf *b)
     if (xml && set_xml(l, xml, b) < 0)
         return -1;
     hwloc_topology_set_io_types_filter(l->hw, HWLOC_TYPE_FILTER_KEEP_ALL);
+    hwloc_topology_set_flags(l->hw, HWLOC_TOPOLOGY_FLAG_INCLUDE_DISALLOWED);
     if (hwloc_topology_load(l->hw) < 0) {
         fprintf(stderr, xml ? "%s: hwloc " HWLOC_TEXT " cannot read it\n" : "hwloc cannot tell\n", xml);
         return -1;
     }
-    l->is_this_system = hwloc_topology_is_thissystem(l->hw);
+    if (!xml)
+        l->sysfs.root = "";
     return 0;
+}
+
+static int machine_name(struct local *l)
+{
+    char word[128];
+    const char *product = hwloc_obj_get_info_by_name(hwloc_get_root_obj(l->hw), "DMIProductName");
+
+    if (!product && zep_sysfs_word(&l->sysfs, word, "/sys/class/dmi/id/product_name"))
+        product = word;
+    if (!product || !strcmp(product, "To be filled by O.E.M."))
+        return 0;
+    l->node->state_source = ZEP_SRC_NODE;
+    return (l->node->model = strdup(product)) ? 0 : -1;
+}
+
+/* All that can be asked; negative: out of memory. */
+static int detect(struct local *l, const char *xml, const char *nvml, struct zep_error *err)
+{
+    const char *addr = getenv("SLURM_TOPOLOGY_ADDR"), *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN");
+
+    err->code = ZEP_ENOMEM;
+    snprintf(err->text, sizeof err->text, "out of memory");
+    if (add_names(l, xml) < 0)
+        return -1;
+    scan_cpu(l);
+    if (machine_name(l) < 0 || scan_pci(l) < 0 || ((!xml || nvml) && zep_nvml_read(l->topo, l->node, nvml) < 0))
+        return -1;
+    if (!xml && addr && zep_slurm_add_addr(l->topo, 0, addr, pattern, err) < 0)
+        return -1;
+    return 0;
+}
+
+/* In pieces that survive being mixed with those of other nodes on one stream: "zeppelin-probe NODE NUMBER OF PIECE". */
+static void print_pieces(const char *node, const char *text)
+{
+    size_t len = strlen(text), piece = 600, n = (len + piece - 1) / piece;
+
+    for (size_t i = 0; i < n; i++) {
+        printf("zeppelin-probe %s %zu %zu %.*s\n", node, i, n, (int)(len - i * piece < piece ? len - i * piece : piece), text + i * piece);
+        fflush(stdout);
+    }
 }
 
 int main(int argc, char **argv)
 {
-    static const struct option options[] = {{"xml", required_argument, NULL, 'x'}, {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
-    struct local l = {0};
+    static const struct option options[] = {{"xml", required_argument, NULL, 'x'}, {"machine", required_argument, NULL, 'm'}, {"nvml", required_argument, NULL, 'n'}, {"probe", no_argument, NULL, 'p'},
+                                            {"help", no_argument, NULL, 'h'}, {"version", no_argument, NULL, 'V'}, {NULL, 0, NULL, 0}};
+    static const char usage[] = "usage: zeppelin-detect-local [--xml FILE | --machine DIR] [--nvml LIBRARY] [--probe]\n"
+                                "Prints this machine (or a recorded one: hwloc XML, or a folder with hwloc.xml and parts of /sys and /proc) as zeppelin-detect/1.0 JSON.\n";
+    static struct local l;
     struct zep_error err;
-    const char *xml = NULL;
+    const char *xml = NULL, *nvml = NULL;
     struct zep_buf xml_text = ZEP_BUF_INIT; /* hwloc reads it until it has loaded */
-    char *text = NULL;
-    int c;
+    char *text = NULL, *machine = NULL;
+    int c, probe = 0;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c == 'x') {
             xml = optarg;
+        } else if (c == 'm') {
+            l.sysfs.root = optarg;
+            free(machine);
+            xml = machine = zep_fs_join(optarg, "hwloc.xml");
+        } else if (c == 'n') {
+            nvml = optarg;
+        } else if (c == 'p') {
+            probe = 1;
         } else if (c == 'V') {
             puts("zeppelin-detect-local " PACKAGE_VERSION);
             return 0;
         } else {
-            fputs("usage: zeppelin-detect-local [--xml FILE]\nPrints this machine (or a recorded hwloc XML) as zeppelin-detect/1.0 JSON.\n", c == 'h' ? stdout : stderr);
+            fputs(usage, c == 'h' ? stdout : stderr);
             return c == 'h' ? 0 : 2;
         }
     }
     if (load(&l, xml, &xml_text) < 0)
         return 1;
-    if (add_names(&l, xml) < 0 || scan_pci(&l) < 0) {
-        fputs("out of memory\n", stderr);
-        return 1;
-    }
-    scan_cpu(&l);
-    assign(&l);
-    if (zep_detect_to_json(l.topo, &text, &err) < 0) {
+    if (detect(&l, xml, nvml, &err) < 0 || zep_detect_to_json(l.topo, &text, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
         return 1;
     }
-    puts(text);
+    if (probe)
+        print_pieces(l.node->id, text);
+    else
+        puts(text);
     free(text);
+    free(machine);
     zep_topo_free(l.topo);
     hwloc_topology_destroy(l.hw);
     zep_buf_free(&xml_text);

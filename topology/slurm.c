@@ -140,7 +140,49 @@ static int only_job(const char *job, struct zep_hostlist *out, struct zep_error 
     return rc;
 }
 
-static int from_text(const char *job, double limit, struct zep_topo **topo_out, struct zep_error *err)
+/* Nodes of a partition by the text of scontrol. */
+static int only_partition(const char *partition, struct zep_hostlist *out, struct zep_error *err)
+{
+    const char *args[] = {"show", "partition", partition, "--oneliner", NULL};
+    char *text = NULL, *nodes;
+    int rc = ask(args, &text, LIMIT_S, err);
+
+    if (rc < 0)
+        return rc;
+    nodes = zep_calloc(strlen(text) + 1, 1);
+    if (nodes) {
+        value_of(text, "Nodes", nodes, strlen(text) + 1);
+        rc = *nodes && strcmp(nodes, "(null)") ? zep_hostlist_expand(nodes, out, err) : zep_error_set(err, ZEP_EINVAL, "partition '%s' has no nodes", partition);
+    } else {
+        rc = zep_error_nomem(err, "scontrol's text");
+    }
+    free(nodes);
+    free(text);
+    return rc;
+}
+
+/* Where the library does not say (Slurm 25.05 and later; topology/block): the text of scontrol, or else what the job's environment says of this node. */
+static int add_switches_by_text(struct zep_topo *topo, double limit, struct zep_error *err)
+{
+    static const char *const topo_args[] = {"show", "topology", NULL};
+    const char *addr = getenv("SLURM_TOPOLOGY_ADDR"), *pattern = getenv("SLURM_TOPOLOGY_ADDR_PATTERN"), *self = getenv("SLURMD_NODENAME");
+    struct zep_names *names = NULL;
+    char *switches = NULL;
+    int rc, node;
+
+    if (ask(topo_args, &switches, limit, NULL) == ZEP_OK && (strstr(switches, "SwitchName=") || strstr(switches, "BlockName="))) {
+        if ((rc = zep_slurm_index(topo, &names, err)) == ZEP_OK && (rc = zep_slurm_parse_switches(topo, names, switches, err)) == ZEP_OK)
+            rc = zep_slurm_finish(topo, err);
+        zep_names_free(names);
+        free(switches);
+        return rc;
+    }
+    free(switches);
+    node = self ? zep_topo_find_node(topo, self) : -1;
+    return addr && node >= 0 ? zep_slurm_add_addr(topo, node, addr, pattern, err) : ZEP_OK;
+}
+
+static int from_text(const char *job, const char *partition, double limit, struct zep_topo **topo_out, struct zep_error *err)
 {
     static const char *const nodes_args[] = {"show", "node", "--oneliner", NULL}, *const topo_args[] = {"show", "topology", NULL}, *const ping_args[] = {"ping", NULL};
     struct zep_hostlist only = {0};
@@ -149,14 +191,14 @@ static int from_text(const char *job, double limit, struct zep_topo **topo_out, 
     char *ping = NULL, *nodes = NULL, *switches = NULL, origin[128];
     int rc;
 
-    if ((rc = ask(ping_args, &ping, limit, err)) < 0 || (rc = ask(nodes_args, &nodes, limit, err)) < 0 || (job && (rc = only_job(job, &only, err)) < 0))
+    if ((rc = ask(ping_args, &ping, limit, err)) < 0 || (rc = ask(nodes_args, &nodes, limit, err)) < 0 || (job && (rc = only_job(job, &only, err)) < 0) || (partition && (rc = only_partition(partition, &only, err)) < 0))
         goto out;
-    snprintf(origin, sizeof origin, "slurm, by scontrol%s%.60s", job ? ", job " : "", job ? job : "");
+    snprintf(origin, sizeof origin, "slurm, by scontrol%s%.60s", job ? ", job " : partition ? ", partition " : "", job ? job : partition ? partition : "");
     if (!(topo = zep_topo_new("slurm", origin))) {
         rc = zep_error_nomem(err, "topology");
         goto out;
     }
-    if ((rc = zep_slurm_parse_nodes(topo, nodes, job ? &only : NULL, err)) < 0 || (rc = zep_slurm_index(topo, &names, err)) < 0)
+    if ((rc = zep_slurm_parse_nodes(topo, nodes, job || partition ? &only : NULL, err)) < 0 || (rc = zep_slurm_index(topo, &names, err)) < 0)
         goto out;
     if (ask(topo_args, &switches, limit, NULL) < 0)
         zep_topo_warn(topo, "the switch tree is not known: scontrol show topology failed");
@@ -178,9 +220,9 @@ out:
     return rc;
 }
 
-int zep_topo_detect_slurm(const char *jobid, struct zep_topo **topo_out, struct zep_error *err)
+int zep_topo_detect_slurm(const char *jobid, const char *partition, struct zep_topo **topo_out, struct zep_error *err)
 {
-    const char *args[] = {jobid ? "--job" : NULL, jobid, NULL};
+    const char *args[] = {jobid ? "--job" : partition ? "--partition" : NULL, jobid ? jobid : partition, NULL};
     const char *conf = getenv("SLURM_CONF");
     int hints = zep_slurm_hints(), absent, rc;
     double limit = hints ? LIMIT_S : MOMENT_S;
@@ -189,7 +231,9 @@ int zep_topo_detect_slurm(const char *jobid, struct zep_topo **topo_out, struct 
         return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: SLURM_CONF is '%s': %s", conf, strerror(errno));
     rc = zep_detect_run("zeppelin-detect-slurm", args, limit, &absent, topo_out, err);
     if (rc < 0 && absent)
-        rc = from_text(jobid, limit, topo_out, err);
+        rc = from_text(jobid, partition, limit, topo_out, err);
+    else if (rc == ZEP_OK && !(*topo_out)->n_fabric)
+        rc = add_switches_by_text(*topo_out, limit, err);
     if (rc < 0 && !hints)
         return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: no configuration was found (SLURM_CONF, /etc/slurm/slurm.conf, or a configless site's server)");
     if (rc == ZEP_ETIMEDOUT)

@@ -11,6 +11,7 @@
 #include "common/arena.h"
 #include "common/encode.h"
 #include "common/hostlist.h"
+#include "topology/source.h"
 #include "topology/topo_internal.h"
 
 /* "gpu:a100:4(S:0-1)" or "gpu:4" or "gpu": how many, and the type. Entries are divided by commas outside of brackets. */
@@ -45,8 +46,9 @@ static int add_gres(struct zep_node *n, const char *gres, struct zep_error *err)
             struct zep_device *d;
 
             snprintf(key, sizeof key, "gpu%d", n->n_device);
-            if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (type && !(d->model = strdup(type))))
+            if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (type && !(*(zep_is_mig_profile(type) ? &d->mig : &d->model) = strdup(type))))
                 return zep_error_nomem(err, "topology");
+            d->source = ZEP_SRC_CONTROLLER;
         }
     }
     return ZEP_OK;
@@ -71,6 +73,7 @@ int zep_slurm_add_node(struct zep_topo *topo, const struct zep_slurm_node *s, st
     n->cores_per_socket = s->cores;
     n->threads_per_core = s->threads;
     n->mem_bytes = s->mem_mib << 20;
+    n->cpu_source = n->mem_source = n->state_source = ZEP_SRC_CONTROLLER;
     return s->gres ? add_gres(n, s->gres, err) : ZEP_OK;
 }
 
@@ -144,6 +147,55 @@ int zep_slurm_add_switch(struct zep_topo *topo, const struct zep_names *names, c
             rc = zep_error_nomem(err, "topology");
     }
     zep_hostlist_free(&list);
+    return rc;
+}
+
+int zep_slurm_add_addr(struct zep_topo *topo, int node, const char *addr, const char *pattern, struct zep_error *err)
+{
+    const char *last = pattern ? strrchr(pattern, '.') : NULL, *id = topo->node[node].id;
+    size_t n_dot = 0, n_want = 0, len = strlen(addr), id_len;
+    struct zep_fabric *f;
+    char *copy, *name, *save = NULL;
+    int above = -1, rc = ZEP_OK;
+
+    if (!last || strcmp(last, ".node"))
+        return ZEP_OK; /* a flat cluster, or one that says nothing */
+    for (const char *p = addr; *p; p++)
+        n_dot += *p == '.';
+    for (const char *p = pattern; *p; p++)
+        n_want += *p == '.';
+    for (int k = -1; k < topo->node[node].n_alias; k++) { /* the node's name at its end, which may have dots itself */
+        const char *name_k = k < 0 ? id : topo->node[node].alias[k];
+
+        id_len = strlen(name_k);
+        if (len > id_len + 1 && addr[len - id_len - 1] == '.' && !strcmp(addr + len - id_len, name_k)) {
+            for (const char *p = name_k; *p; p++)
+                n_dot -= *p == '.';
+            len -= id_len + 1;
+            break;
+        }
+    }
+    if (len == strlen(addr)) /* another name: what is behind the last dot */
+        len = (size_t)(strrchr(addr, '.') ? strrchr(addr, '.') - addr : 0);
+    if (!len)
+        return ZEP_OK;
+    if (!(f = get_fabric(topo, "slurm", ZEP_FABRIC_TREE)) || !(copy = strndup(addr, len)))
+        return zep_error_nomem(err, "topology");
+    f->source = ZEP_SRC_CONTROLLER;
+    if (n_dot != n_want && zep_topo_warn(topo, "SLURM_TOPOLOGY_ADDR '%s' has dots in its names: '%s' is taken as one switch", addr, copy) < 0)
+        rc = zep_error_nomem(err, "topology");
+    for (name = n_dot == n_want ? strtok_r(copy, ".", &save) : copy; name && rc == ZEP_OK; name = n_dot == n_want ? strtok_r(NULL, ".", &save) : NULL) {
+        int at = find_switch(f, name);
+
+        if (at < 0 && !zep_fabric_add_switch(f, name))
+            rc = zep_error_nomem(err, "topology");
+        else if (at < 0 && above >= 0 && zep_switch_add_parent(&f->sw[f->n_switch - 1], above) < 0)
+            rc = zep_error_nomem(err, "topology");
+        above = at < 0 ? f->n_switch - 1 : at;
+    }
+    if (rc == ZEP_OK && above >= 0 && zep_switch_add_node(&f->sw[above], node) < 0)
+        rc = zep_error_nomem(err, "topology");
+    free(copy);
     return rc;
 }
 
@@ -256,6 +308,7 @@ static void drop_empty_switches(struct zep_fabric *f)
             free(s.name);
             free(s.parent);
             free(s.node);
+            free(s.port);
             continue;
         }
         for (int k = 0; k < s.n_parent; k++)
@@ -267,36 +320,15 @@ static void drop_empty_switches(struct zep_fabric *f)
     free(place);
 }
 
-static void warn_of_places(struct zep_topo *topo, const struct zep_fabric *f)
-{
-    int *leaf = zep_calloc((size_t)topo->n_node + 1, sizeof *leaf), n_none = 0, none = 0;
-
-    if (!leaf)
-        return;
-    for (int s = 0; s < f->n_switch; s++)
-        for (int k = 0; k < f->sw[s].n_node; k++) {
-            int node = f->sw[s].node[k];
-
-            if (leaf[node] && leaf[node] != s + 1)
-                zep_topo_warn(topo, "node '%s' hangs on two switches: '%s' and '%s'", topo->node[node].id, f->sw[leaf[node] - 1].name, f->sw[s].name);
-            leaf[node] = s + 1;
-        }
-    for (int i = topo->n_node - 1; i >= 0; i--)
-        if (!leaf[i]) {
-            n_none++;
-            none = i;
-        }
-    if (n_none)
-        zep_topo_warn(topo, "%d of %d nodes hang on no switch, '%s' first", n_none, topo->n_node, topo->node[none].id);
-    free(leaf);
-}
-
 int zep_slurm_finish(struct zep_topo *topo, struct zep_error *err)
 {
     for (int i = 0; i < topo->n_fabric; i++) {
+        int rc;
+
+        topo->fabric[i].source = ZEP_SRC_CONTROLLER;
         drop_empty_switches(&topo->fabric[i]);
-        if (topo->fabric[i].n_switch)
-            warn_of_places(topo, &topo->fabric[i]);
+        if (topo->fabric[i].n_switch && (rc = zep_fabric_settle(topo, &topo->fabric[i], err)) < 0)
+            return rc;
     }
     return zep_topo_validate(topo, err);
 }

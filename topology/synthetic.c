@@ -1,4 +1,4 @@
-/* Clusters from a description, and the paper's. */
+/* Clusters from a description. */
 #include "config.h"
 #include "topology/topo_internal.h"
 
@@ -75,8 +75,8 @@ static int parse_word(struct desc *d, char *word, struct zep_error *err)
 static struct zep_fact fact(const struct desc *d, int key, double value)
 {
     if (value <= 0)
-        return (struct zep_fact){0, ZEP_SRC_NONE};
-    return (struct zep_fact){value, d->said & 1u << key ? d->source : ZEP_SRC_DEFAULT};
+        return (struct zep_fact){0};
+    return (struct zep_fact){.value = value, .source = d->said & 1u << key ? d->source : ZEP_SRC_DEFAULT};
 }
 
 static int add_node(struct zep_topo *topo, const struct desc *d, int index)
@@ -94,6 +94,7 @@ static int add_node(struct zep_topo *topo, const struct desc *d, int index)
         if (!(c = zep_node_add_nic(n, name, name)))
             return ZEP_ENOMEM;
         c->up = 1;
+        c->source = d->source;
         c->bw = fact(d, KEY_NET, d->net);
     }
     for (int i = 0; i < d->dev; i++) {
@@ -107,6 +108,7 @@ static int add_node(struct zep_topo *topo, const struct desc *d, int index)
         g->nic = d->nic ? (int)(i * d->nic / d->dev) : -1;
         g->nic_distance = d->nic ? ZEP_DIST_SWITCH : ZEP_DIST_UNKNOWN;
         g->mem_bytes = d->mem;
+        g->source = g->nic_source = d->source;
         g->bw = fact(d, KEY_NVLINK, d->nvlink);
     }
     return ZEP_OK;
@@ -121,6 +123,7 @@ static int add_tree(struct zep_topo *topo, const struct desc *d)
 
     if (!f)
         return ZEP_ENOMEM;
+    f->source = d->source;
     for (int64_t i = 0; i < n_leaf; i++) {
         struct zep_switch *s;
 
@@ -174,32 +177,4 @@ int zep_topo_synthetic(const char *text, struct zep_topo **topo_out, struct zep_
     free(copy);
     snprintf(origin, sizeof origin, "synthetic %.480s", text);
     return rc == ZEP_OK ? make(&d, "synthetic", origin, topo_out, err) : rc;
-}
-
-/* The paper's clusters; NVLink there is said both directions together, ours is one direction. */
-static const struct {
-    const char *name;
-    struct desc d;
-} presets[] = {
-    {"A", {.dev = 8, .nic = 4, .mem = 80000000000, .nvlink = 200e9, .net = 25e9, .lat = 5e-6, .netlat = 10e-6, .kind = ZEP_DEV_GPU, .model = "NVIDIA A800 80GB", .source = ZEP_SRC_PRESET, .said = ~0u}},
-    {"B", {.dev = 8, .nic = 8, .mem = 80000000000, .nvlink = 200e9, .net = 25e9, .lat = 5e-6, .netlat = 10e-6, .kind = ZEP_DEV_GPU, .model = "NVIDIA H800", .source = ZEP_SRC_PRESET, .said = ~0u}},
-    {"C", {.dev = 8, .nic = 8, .mem = 141000000000, .nvlink = 450e9, .net = 50e9, .lat = 5e-6, .netlat = 10e-6, .kind = ZEP_DEV_GPU, .model = "NVIDIA H200", .source = ZEP_SRC_PRESET, .said = ~0u}},
-};
-
-int zep_topo_preset(const char *name, int n_node, struct zep_topo **topo_out, struct zep_error *err)
-{
-    char origin[64];
-
-    for (size_t i = 0; i < sizeof presets / sizeof presets[0]; i++) {
-        struct desc d = presets[i].d;
-
-        if (strcmp(presets[i].name, name))
-            continue;
-        if (n_node < 1)
-            return zep_error_set(err, ZEP_EINVAL, "preset '%s': %d nodes: expected at least 1", name, n_node);
-        d.nodes = n_node;
-        snprintf(origin, sizeof origin, "preset %s", name);
-        return make(&d, name, origin, topo_out, err);
-    }
-    return zep_error_set(err, ZEP_EINVAL, "unknown preset '%.60s': expected A, B or C", name);
 }

@@ -11,6 +11,7 @@
 #include "common/units.h"
 
 #define MAX_SWITCHES 40
+#define MAX_CONFLICTS 40
 
 /* What a line of the summary says of a node; nodes with equal lines are folded. */
 static void node_line(const struct zep_node *n, struct zep_buf *b)
@@ -22,11 +23,13 @@ static void node_line(const struct zep_node *n, struct zep_buf *b)
     if (n->threads_per_core > 1)
         zep_buf_printf(b, " x %d threads", n->threads_per_core);
     if (n->n_numa > 1)
-        zep_buf_printf(b, ", %d NUMA domains", n->n_numa);
+        zep_buf_printf(b, "%s%d NUMA domains", b->len ? ", " : "", n->n_numa);
     if (n->mem_bytes)
-        zep_buf_printf(b, ", memory %.4g GB", (double)n->mem_bytes / 1e9);
+        zep_buf_printf(b, "%smemory %.4g GB", b->len ? ", " : "", (double)n->mem_bytes / 1e9);
     if (n->n_device)
         zep_buf_printf(b, "%s%d %s%s%s", b->len ? ", " : "", n->n_device, n->device[0].kind == ZEP_DEV_CPU ? "CPU slots" : "GPUs", n->device[0].model ? " " : "", n->device[0].model ? n->device[0].model : "");
+    if (n->n_device && n->device[0].mig)
+        zep_buf_printf(b, " (MIG slices %s)", n->device[0].mig);
     if (n->n_device && n->device[0].bw.source != ZEP_SRC_NONE)
         zep_buf_printf(b, " at %s", zep_format_bandwidth(n->device[0].bw.value, text));
     if (n->n_nic) {
@@ -34,10 +37,14 @@ static void node_line(const struct zep_node *n, struct zep_buf *b)
         if (n->nic[0].bw.source != ZEP_SRC_NONE)
             zep_buf_printf(b, " at %s", zep_format_bandwidth(n->nic[0].bw.value, text));
     }
+    if (n->model)
+        zep_buf_printf(b, "%s%s", b->len ? ", " : "", n->model);
+    if (n->resources)
+        zep_buf_printf(b, "%soffers %s", b->len ? ", " : "", n->resources);
     if (n->state)
         zep_buf_printf(b, "%s%s", b->len ? ", " : "", n->state);
     if (!b->len)
-        zep_buf_puts(b, "nothing known");
+        zep_buf_puts(b, "nothing known but the name");
 }
 
 static int fold(const char *const *name, int n, struct zep_buf *b, struct zep_error *err)
@@ -49,6 +56,67 @@ static int fold(const char *const *name, int n, struct zep_buf *b, struct zep_er
         zep_buf_puts(b, text);
     free(text);
     return rc;
+}
+
+static const char *how(const struct zep_fact *f)
+{
+    return f->derived ? ", derived" : "";
+}
+
+/* Where each group of facts comes from. */
+static void put_sources(const struct zep_node *n, struct zep_buf *b)
+{
+    if (!n->sockets && !n->mem_bytes && !n->state && !n->n_device && !n->n_nic)
+        return;
+    zep_buf_puts(b, "    from:");
+    if (n->sockets)
+        zep_buf_printf(b, " cores %s;", zep_source_name(n->cpu_source));
+    if (n->mem_bytes)
+        zep_buf_printf(b, " memory %s;", zep_source_name(n->mem_source));
+    if (n->state)
+        zep_buf_printf(b, " state %s;", zep_source_name(n->state_source));
+    if (n->n_device) {
+        zep_buf_printf(b, " devices %s;", zep_source_name(n->device[0].source));
+        if (n->device[0].bw.source != ZEP_SRC_NONE)
+            zep_buf_printf(b, " their bandwidth %s%s;", zep_source_name(n->device[0].bw.source), how(&n->device[0].bw));
+    }
+    if (n->n_nic) {
+        zep_buf_printf(b, " NICs %s;", zep_source_name(n->nic[0].source));
+        if (n->nic[0].bw.source != ZEP_SRC_NONE)
+            zep_buf_printf(b, " their bandwidth %s%s;", zep_source_name(n->nic[0].bw.source), how(&n->nic[0].bw));
+    }
+    if (b->data[b->len - 1] == ';')
+        b->data[--b->len] = '\0';
+    zep_buf_puts(b, "\n");
+}
+
+/* NICs that are not as the others: down, slower, or used by no device though others are. */
+static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
+{
+    int any_used = 0, first = 1;
+    double most = 0;
+
+    for (int i = 0; i < n->n_nic; i++) {
+        any_used |= zep_nic_is_used(n, i);
+        most = n->nic[i].bw.value > most ? n->nic[i].bw.value : most;
+    }
+    for (int i = 0; i < n->n_nic; i++) {
+        const struct zep_nic *c = &n->nic[i];
+        char speed[ZEP_UNIT_BUF];
+
+        if (c->up != 0 && (c->bw.value <= 0 || c->bw.value >= most) && (!any_used || zep_nic_is_used(n, i)))
+            continue;
+        zep_buf_printf(b, "%s %s", first ? "    left out:" : ",", c->name);
+        first = 0;
+        if (c->up == 0)
+            zep_buf_puts(b, " (down)");
+        else if (c->bw.value > 0 && c->bw.value < most)
+            zep_buf_printf(b, " (%s%s)", zep_format_bandwidth(c->bw.value, speed), zep_nic_is_used(n, i) ? ", used all the same" : "");
+        else
+            zep_buf_puts(b, " (nearest to no device)");
+    }
+    if (!first)
+        zep_buf_puts(b, "\n");
 }
 
 /* The devices of a node of which the NIC is known: "GPUs by NIC: nic0: 0 1, nic1: 2 3". */
@@ -66,8 +134,12 @@ static void put_nics(const struct zep_node *n, struct zep_buf *b)
 
         for (int i = 0; i < n->n_device; i++)
             if (n->device[i].nic == c) {
-                if (!any)
-                    zep_buf_printf(b, "  %s:", n->nic[c].name);
+                if (!any) {
+                    zep_buf_printf(b, "  %s", n->nic[c].name);
+                    for (int k = 0; k < n->device[i].n_more; k++)
+                        zep_buf_printf(b, "+%s", n->nic[n->device[i].more[k]].name);
+                    zep_buf_puts(b, ":");
+                }
                 zep_buf_printf(b, " %d", i);
                 any = 1;
             }
@@ -111,8 +183,10 @@ static int put_kinds(const struct zep_topo *topo, const struct line *line, const
             name[n++] = topo->node[p->node].id;
         zep_buf_printf(b, "  %d x ", n);
         rc = fold(name, n, b, err);
-        zep_buf_printf(b, "\n    %s\n", first[k]->text);
+        zep_buf_printf(b, "\n    %.*s\n", (int)strcspn(first[k]->text, "\n"), first[k]->text);
         put_nics(&topo->node[first[k]->node], b);
+        put_odd_nics(&topo->node[first[k]->node], b);
+        put_sources(&topo->node[first[k]->node], b);
     }
     return rc;
 }
@@ -129,6 +203,7 @@ static int put_nodes(const struct zep_topo *topo, struct zep_buf *b, struct zep_
         struct zep_buf text = ZEP_BUF_INIT;
 
         node_line(&topo->node[i], &text);
+        zep_buf_printf(&text, "\n%016llx", (unsigned long long)zep_node_digest(&topo->node[i])); /* nodes that read alike may differ inside */
         line[i].node = i;
         rc = zep_buf_steal(&text, &line[i].text, err);
     }
@@ -175,7 +250,13 @@ static int put_fabric(const struct zep_topo *topo, const struct zep_fabric *f, s
 
     for (int i = 0; i < f->n_switch; i++)
         top = f->sw[i].level > top ? f->sw[i].level : top;
-    zep_buf_printf(b, "fabric %s: %s of %d switch%s, %d level%s\n", f->name, zep_fabric_kind_names[f->kind], f->n_switch, f->n_switch == 1 ? "" : "es", f->n_switch ? top + 1 : 0, top ? "s" : "");
+    if (f->kind == ZEP_FABRIC_BLOCKS)
+        zep_buf_printf(b, "fabric %s: %d block%s", f->name, f->n_switch, f->n_switch == 1 ? "" : "s");
+    else
+        zep_buf_printf(b, "fabric %s: %s of %d switch%s, %d level%s", f->name, zep_fabric_kind_names[f->kind], f->n_switch, f->n_switch == 1 ? "" : "es", f->n_switch ? top + 1 : 0, top ? "s" : "");
+    for (int i = 0; i < f->n_block_size; i++)
+        zep_buf_printf(b, "%s%d", i ? ", " : ", sizes ", f->block_size[i]);
+    zep_buf_printf(b, " (%s)\n", zep_source_name(f->source));
     for (int level = top; level >= 0; level--)
         for (int i = 0; i < f->n_switch; i++) {
             if (f->sw[i].level != level || shown++ >= MAX_SWITCHES)
@@ -206,5 +287,16 @@ int zep_topo_to_text(const struct zep_topo *topo, struct zep_buf *b, struct zep_
     for (int i = 0; i < topo->n_fabric; i++)
         if ((rc = put_fabric(topo, &topo->fabric[i], b, err)) < 0)
             return rc;
+    for (int i = 0; i < topo->n_conflict; i++) {
+        const struct zep_conflict *c = &topo->conflict[i];
+
+        if (i == 0)
+            zep_buf_printf(b, "%d fact%s on which sources disagree (the stronger source holds: user, measured, node, controller, site, label, preset, default)\n", topo->n_conflict, topo->n_conflict == 1 ? "" : "s");
+        if (i == MAX_CONFLICTS) {
+            zep_buf_printf(b, "    ... %d more\n", topo->n_conflict - MAX_CONFLICTS);
+            break;
+        }
+        zep_buf_printf(b, "    %s: %s: %s (%s), not %s (%s)\n", c->where, c->what, c->kept, zep_source_name(c->kept_source), c->lost, zep_source_name(c->lost_source));
+    }
     return zep_buf_ok(b, err);
 }

@@ -41,6 +41,41 @@ struct zep_topo *zep_topo_new(const char *name, const char *origin)
     return topo;
 }
 
+int zep_is_mig_profile(const char *s)
+{
+    size_t n = strspn(s, "0123456789"), m;
+
+    if (!n || strncmp(s + n, "g.", 2))
+        return 0;
+    m = strspn(s + n + 2, "0123456789");
+    return m > 0 && !strncmp(s + n + 2 + m, "gb", 2);
+}
+
+void zep_device_clear(struct zep_device *d)
+{
+    free(d->key);
+    free(d->uuid);
+    free(d->model);
+    free(d->mig);
+    free(d->cores);
+    free(d->bus);
+    free(d->more);
+    free(d->nic_dist);
+    free(d->peer_dist);
+    free(d->peer_nvlink);
+    *d = (struct zep_device){0};
+}
+
+void zep_nic_clear(struct zep_nic *c)
+{
+    free(c->key);
+    free(c->name);
+    free(c->link);
+    free(c->bond);
+    free(c->bus);
+    *c = (struct zep_nic){0};
+}
+
 static void free_node(struct zep_node *n)
 {
     free(n->id);
@@ -48,15 +83,13 @@ static void free_node(struct zep_node *n)
         free(n->alias[i]);
     free(n->alias);
     free(n->state);
-    for (int i = 0; i < n->n_device; i++) {
-        free(n->device[i].key);
-        free(n->device[i].model);
-    }
+    free(n->model);
+    free(n->resources);
+    for (int i = 0; i < n->n_device; i++)
+        zep_device_clear(&n->device[i]);
     free(n->device);
-    for (int i = 0; i < n->n_nic; i++) {
-        free(n->nic[i].key);
-        free(n->nic[i].name);
-    }
+    for (int i = 0; i < n->n_nic; i++)
+        zep_nic_clear(&n->nic[i]);
     free(n->nic);
 }
 
@@ -67,8 +100,10 @@ static void free_fabric(struct zep_fabric *f)
         free(f->sw[i].name);
         free(f->sw[i].parent);
         free(f->sw[i].node);
+        free(f->sw[i].port);
     }
     free(f->sw);
+    free(f->block_size);
 }
 
 void zep_topo_free(struct zep_topo *topo)
@@ -86,6 +121,13 @@ void zep_topo_free(struct zep_topo *topo)
     for (int i = 0; i < topo->n_warning; i++)
         free(topo->warning[i]);
     free(topo->warning);
+    for (int i = 0; i < topo->n_conflict; i++) {
+        free(topo->conflict[i].where);
+        free(topo->conflict[i].what);
+        free(topo->conflict[i].kept);
+        free(topo->conflict[i].lost);
+    }
+    free(topo->conflict);
     free(topo);
 }
 
@@ -175,7 +217,7 @@ struct zep_nic *zep_node_add_nic(struct zep_node *node, const char *key, const c
         return NULL;
     }
     c = &node->nic[node->n_nic++];
-    *c = (struct zep_nic){.key = copy, .name = copy_name, .numa = -1, .up = -1};
+    *c = (struct zep_nic){.key = copy, .name = copy_name, .numa = -1, .up = -1, .rdma = -1};
     return c;
 }
 
@@ -222,14 +264,86 @@ static int add_int(int **array, int *n, int value)
     return ZEP_OK;
 }
 
+int zep_device_add_more(struct zep_device *d, int nic)
+{
+    return add_int(&d->more, &d->n_more, nic);
+}
+
 int zep_switch_add_parent(struct zep_switch *sw, int parent)
 {
     return add_int(&sw->parent, &sw->n_parent, parent);
 }
 
+int zep_switch_add_port(struct zep_switch *sw, int node, int nic)
+{
+    int n = sw->n_node;
+
+    if (nic >= 0 && !sw->port) { /* room for as many as there is room for nodes */
+        if (!(sw->port = zep_calloc(n < 4 ? 4 : 2 * (size_t)n, sizeof *sw->port)))
+            return ZEP_ENOMEM;
+        for (int i = 0; i < n; i++)
+            sw->port[i] = -1;
+        n = sw->n_node;
+    }
+    if (sw->port) {
+        int *p = n ? zep_reallocarray(sw->port, (size_t)n + 1, sizeof *p) : sw->port;
+
+        if (!p)
+            return ZEP_ENOMEM;
+        sw->port = p;
+        p[n] = nic;
+    }
+    return add_int(&sw->node, &sw->n_node, node);
+}
+
 int zep_switch_add_node(struct zep_switch *sw, int node)
 {
-    return add_int(&sw->node, &sw->n_node, node);
+    return zep_switch_add_port(sw, node, -1);
+}
+
+int zep_fabric_add_block_size(struct zep_fabric *fabric, int n_node)
+{
+    return add_int(&fabric->block_size, &fabric->n_block_size, n_node);
+}
+
+static int set_byte(unsigned char **array, int n, int at, int value)
+{
+    if (!*array && !(*array = zep_calloc((size_t)n + 1, 1)))
+        return ZEP_ENOMEM;
+    (*array)[at] = (unsigned char)(value > 255 ? 255 : value);
+    return ZEP_OK;
+}
+
+int zep_node_set_nic_distance(struct zep_node *node, int dev, int nic, enum zep_distance d)
+{
+    return set_byte(&node->device[dev].nic_dist, node->n_nic, nic, (int)d);
+}
+
+int zep_node_set_peer(struct zep_node *node, int dev, int peer, enum zep_distance d, int n_nvlink)
+{
+    int rc = d == ZEP_DIST_UNKNOWN && !node->device[dev].peer_dist ? ZEP_OK : set_byte(&node->device[dev].peer_dist, node->n_device, peer, (int)d);
+
+    return rc < 0 ? rc : set_byte(&node->device[dev].peer_nvlink, node->n_device, peer, n_nvlink);
+}
+
+int zep_topo_add_conflict(struct zep_topo *topo, const char *where, const char *what, const char *kept, enum zep_source kept_source, const char *lost, enum zep_source lost_source)
+{
+    struct zep_conflict *c = room(topo->conflict, topo->n_conflict, &topo->cap_conflict, sizeof *c);
+
+    if (!c)
+        return ZEP_ENOMEM;
+    topo->conflict = c;
+    c += topo->n_conflict;
+    *c = (struct zep_conflict){strdup(where), strdup(what), strdup(kept), strdup(lost), kept_source, lost_source};
+    if (!c->where || !c->what || !c->kept || !c->lost) {
+        free(c->where);
+        free(c->what);
+        free(c->kept);
+        free(c->lost);
+        return ZEP_ENOMEM;
+    }
+    topo->n_conflict++;
+    return ZEP_OK;
 }
 
 int zep_topo_warn(struct zep_topo *topo, const char *fmt, ...)

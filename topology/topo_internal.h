@@ -4,6 +4,12 @@
 
 #include "topology/topo.h"
 
+/* "1g.10gb", "3g.20gb", "1g.10gb.me" */
+int zep_is_mig_profile(const char *text);
+/* Frees what they own. */
+void zep_device_clear(struct zep_device *d);
+void zep_nic_clear(struct zep_nic *c);
+
 /* 0: no such name. */
 int zep_source_from_name(const char *name, enum zep_source *out);
 
@@ -11,7 +17,25 @@ int zep_source_from_name(const char *name, enum zep_source *out);
 struct zep_names;
 int zep_names_new(const struct zep_topo *topo, struct zep_names **out, struct zep_error *err);
 int zep_names_find(const struct zep_names *names, const char *word); /* node, -1 none */
+/* Finds a node or adds it. */
+int zep_names_get(struct zep_names *names, struct zep_topo *topo, const char *word, int *out, struct zep_error *err);
 void zep_names_free(struct zep_names *names);
+
+/* Switches of one fabric by hash; the fabric must stay where it is. */
+struct zep_switch_index;
+int zep_switch_index_new(const struct zep_fabric *f, struct zep_switch_index **out, struct zep_error *err);
+int zep_switch_index_find(const struct zep_switch_index *x, const char *name); /* -1 none */
+/* Finds a switch or adds it. */
+int zep_switch_index_get(struct zep_switch_index *x, struct zep_fabric *f, const char *name, int *out, struct zep_error *err);
+void zep_switch_index_free(struct zep_switch_index *x);
+
+/* Equal for nodes that are alike inside: cores, devices, NICs; names, state and UUIDs are left out. */
+uint64_t zep_node_digest(const struct zep_node *n);
+/* What a NIC is for its node: taken by a device, near none (storage, management), down. */
+int zep_nic_is_used(const struct zep_node *n, int nic);
+/* Names in natural order: numbers inside of them by value ("n2" before "n10"). */
+void zep_sort_names(const char **name, int n);
+int zep_compare_names(const char *a, const char *b);
 
 extern const char *const zep_dev_kind_names[];  /* by enum, NULL-terminated */
 extern const char *const zep_distance_names[];

@@ -6,94 +6,11 @@
 #include <string.h>
 
 #include "common/arena.h"
-#include "common/digest.h"
 #include "common/encode.h"
 
 const char *const zep_dev_kind_names[] = {"none", "cpu", "gpu", NULL};
-const char *const zep_distance_names[] = {"unknown", "switch", "bridge", "numa", "system", NULL};
+const char *const zep_distance_names[] = {"unknown", "switch", "switches", "bridge", "numa", "system", NULL};
 const char *const zep_fabric_kind_names[] = {"none", "tree", "rails", "blocks", NULL};
-
-struct zep_names {
-    const struct zep_topo *topo;
-    size_t n_bucket;
-    struct {
-        const char *name;
-        int node;
-    } *bucket;
-};
-
-static size_t hash_name(const char *name)
-{
-    return (size_t)zep_digest(name, strlen(name), 0);
-}
-
-/* Another node that has the name, or -1 and it is added. */
-static int put_name(struct zep_names *t, const char *name, int node)
-{
-    size_t h = hash_name(name) & (t->n_bucket - 1);
-
-    for (; t->bucket[h].name; h = (h + 1) & (t->n_bucket - 1))
-        if (!strcmp(t->bucket[h].name, name))
-            return t->bucket[h].node;
-    t->bucket[h].name = name;
-    t->bucket[h].node = node;
-    return -1;
-}
-
-int zep_names_new(const struct zep_topo *topo, struct zep_names **out, struct zep_error *err)
-{
-    struct zep_names *t = zep_calloc(1, sizeof *t);
-    size_t n = 0;
-
-    if (!t)
-        return zep_error_nomem(err, "node names");
-    t->topo = topo;
-    for (int i = 0; i < topo->n_node; i++)
-        n += 1 + (size_t)topo->node[i].n_alias;
-    for (t->n_bucket = 16; t->n_bucket < 2 * n; t->n_bucket *= 2)
-        ;
-    if (!(t->bucket = zep_calloc(t->n_bucket, sizeof *t->bucket))) {
-        free(t);
-        return zep_error_nomem(err, "node names");
-    }
-    for (int i = 0; i < topo->n_node; i++) {
-        int other = put_name(t, topo->node[i].id, i);
-
-        if (other >= 0) {
-            zep_names_free(t);
-            return zep_error_set(err, ZEP_EINVAL, "node '%s' is there twice", topo->node[i].id);
-        }
-    }
-    for (int i = 0; i < topo->n_node; i++)
-        for (int k = 0; k < topo->node[i].n_alias; k++) {
-            int other = put_name(t, topo->node[i].alias[k], i);
-
-            if (other >= 0 && other != i) {
-                zep_names_free(t);
-                return zep_error_set(err, ZEP_EINVAL, "the name '%s' means two nodes: '%s' and '%s'", topo->node[i].alias[k], topo->node[other].id, topo->node[i].id);
-            }
-        }
-    *out = t;
-    return ZEP_OK;
-}
-
-int zep_names_find(const struct zep_names *t, const char *word)
-{
-    size_t h = hash_name(word) & (t->n_bucket - 1);
-
-    for (; t->bucket[h].name; h = (h + 1) & (t->n_bucket - 1))
-        if (!strcmp(t->bucket[h].name, word))
-            return t->bucket[h].node;
-    return -1;
-}
-
-void zep_names_free(struct zep_names *t)
-{
-    if (!t)
-        return;
-    free(t->bucket);
-    free(t);
-}
 
 static int check_node(const struct zep_node *n, struct zep_error *err)
 {
@@ -107,6 +24,9 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
 
         if (d->nic < -1 || d->nic >= n->n_nic)
             return zep_error_set(err, ZEP_EINVAL, "node '%s': device '%s' uses NIC %d: the node has %d", n->id, d->key, d->nic, n->n_nic);
+        for (int k = 0; k < d->n_more; k++)
+            if (d->more[k] < 0 || d->more[k] >= n->n_nic)
+                return zep_error_set(err, ZEP_EINVAL, "node '%s': device '%s' uses NIC %d: the node has %d", n->id, d->key, d->more[k], n->n_nic);
         for (int k = 0; k < i; k++)
             if (!strcmp(n->device[k].key, d->key))
                 return zep_error_set(err, ZEP_EINVAL, "node '%s': device '%s' is there twice", n->id, d->key);
@@ -164,6 +84,8 @@ static int check_fabric(const struct zep_topo *topo, struct zep_fabric *f, struc
         for (int k = 0; k < s->n_node && rc == ZEP_OK; k++)
             if (s->node[k] < 0 || s->node[k] >= topo->n_node)
                 rc = zep_error_set(err, ZEP_EINVAL, "fabric '%s': switch '%s' has the node %d: the topology has nodes 0 to %d", f->name, s->name, s->node[k], topo->n_node - 1);
+            else if (s->port && s->port[k] >= topo->node[s->node[k]].n_nic)
+                rc = zep_error_set(err, ZEP_EINVAL, "fabric '%s': switch '%s' has NIC %d of node '%s': the node has %d", f->name, s->name, s->port[k], topo->node[s->node[k]].id, topo->node[s->node[k]].n_nic);
     }
     if (rc == ZEP_OK) {
         qsort(name, (size_t)f->n_switch, sizeof *name, cmp_name);
@@ -258,46 +180,4 @@ int zep_topo_node_distance(const struct zep_topo *topo, int a, int b)
         free(da);
     }
     return best;
-}
-
-/* How near a NIC is, by what is known of the pair: NUMA domains only; nearer relations are set by sources that see the bus. */
-static enum zep_distance numa_distance(const struct zep_device *d, const struct zep_nic *c)
-{
-    if (d->numa < 0 || c->numa < 0)
-        return ZEP_DIST_UNKNOWN;
-    return d->numa == c->numa ? ZEP_DIST_NUMA : ZEP_DIST_SYSTEM;
-}
-
-int zep_topo_assign_nics(struct zep_topo *topo, struct zep_error *err)
-{
-    for (int i = 0; i < topo->n_node; i++) {
-        struct zep_node *n = &topo->node[i];
-        int *used = zep_calloc((size_t)n->n_nic + 1, sizeof *used);
-
-        if (!used)
-            return zep_error_nomem(err, "NICs");
-        for (int k = 0; k < n->n_device; k++)
-            if (n->device[k].nic >= 0)
-                used[n->device[k].nic]++;
-        for (int k = 0; k < n->n_device; k++) {
-            struct zep_device *d = &n->device[k];
-            int best = -1;
-
-            for (int c = 0; d->nic < 0 && c < n->n_nic; c++) {
-                enum zep_distance far = numa_distance(d, &n->nic[c]), best_far = best < 0 ? ZEP_DIST_SYSTEM : numa_distance(d, &n->nic[best]);
-
-                if (far == ZEP_DIST_UNKNOWN || n->nic[c].up == 0)
-                    continue;
-                if (best < 0 || far < best_far || (far == best_far && used[c] < used[best]))
-                    best = c;
-            }
-            if (best < 0)
-                continue;
-            d->nic = best;
-            d->nic_distance = numa_distance(d, &n->nic[best]);
-            used[best]++;
-        }
-        free(used);
-    }
-    return ZEP_OK;
 }

@@ -59,6 +59,9 @@ static void fill_node(struct zep_view *v, const struct zep_node *n, int node, in
     }
     for (int i = 0; i < n->n_nic; i++)
         v->nic_bw[c0 + i] = n->nic[i].bw.value;
+    for (int i = 0; i < n->n_device; i++) /* further NICs of a device work together with its first */
+        for (int k = 0; n->device[i].nic >= 0 && k < n->device[i].n_more; k++)
+            v->nic_bw[c0 + n->device[i].nic] += n->nic[n->device[i].more[k]].bw.value;
     v->node_dev0[node + 1] = d0 + n_dev;
     v->node_nic0[node + 1] = c0 + n->n_nic;
 }

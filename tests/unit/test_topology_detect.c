@@ -37,14 +37,10 @@ START_TEST(json_round_trip)
     topo->node[2].nic[1].numa = 1;
     zep_node_add_alias(&topo->node[2], "b.example.org");
     zep_topo_warn(topo, "careful");
-    topo->net_latency_s = topo->dev_latency_s = (struct zep_fact){0, ZEP_SRC_NONE}; /* no detector says latencies */
+    topo->net_latency_s = topo->dev_latency_s = (struct zep_fact){0}; /* no detector says latencies */
     ck_assert_int_eq(zep_detect_to_json(topo, &json, &err), ZEP_OK);
     ck_assert_msg(zep_detect_from_json("helper", json, strlen(json), &again, &err) == ZEP_OK, "%s", err.text);
-    ck_assert_int_eq(again->node[0].nic[0].bw.source, ZEP_SRC_NODE);
-    for (int i = 0; i < again->n_node; i++) { /* sources are the reader's */
-        for (int k = 0; k < 8; k++)
-            again->node[i].nic[k].bw.source = again->node[i].device[k].bw.source = ZEP_SRC_PRESET;
-    }
+    ck_assert_int_eq(again->node[0].nic[0].bw.source, ZEP_SRC_PRESET);
     a = to_yaml(topo);
     b = to_yaml(again);
     ck_assert_str_eq(a, b);
@@ -59,7 +55,7 @@ END_TEST
 START_TEST(json_sources)
 {
     static const char text[] = "{\"format\": \"zeppelin-detect/1.3\", \"name\": \"zep\", \"origin\": \"slurm cluster zep\", \"new\": [],"
-                               " \"nodes\": [{\"id\": \"n1\", \"nics\": [{\"key\": \"k\", \"name\": \"ib0\", \"bandwidth_bytes_s\": 25e9}]}]}";
+                               " \"nodes\": [{\"id\": \"n1\", \"nics\": [{\"key\": \"k\", \"name\": \"ib0\", \"bandwidth_bytes_s\": {\"value\": 25e9, \"source\": \"controller\"}}]}]}";
     struct zep_topo *topo = NULL;
     struct zep_error err = {0};
 
@@ -225,7 +221,8 @@ START_TEST(scontrol_places)
     struct zep_error err = {0};
     struct zep_topo *topo = from_text(FOUR, "SwitchName=s0 Nodes=a[1-2]\nSwitchName=s1 Nodes=a2\n", NULL, ZEP_OK, &err);
 
-    ck_assert_int_eq(topo->n_warning, 2);
+    ck_assert_int_eq(topo->n_warning, 3);
+    ck_assert_str_eq(topo->warning[2], "fabric 'slurm' is 2 separate fabrics without a common root ('s0' with 2 nodes, 's1' with 1 node): no path is known between their nodes");
     ck_assert_str_eq(topo->warning[0], "node 'a2' hangs on two switches: 's0' and 's1'");
     ck_assert_str_eq(topo->warning[1], "2 of 4 nodes hang on no switch, 'a3' first");
     zep_topo_free(topo);
@@ -329,6 +326,7 @@ START_TEST(recorded)
     unlink(file);
     ck_assert_msg(p.status == 0, "status %d: %s", p.status, p.err);
     ck_assert_msg(zep_detect_from_json("helper", p.out, p.out_len, &topo, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(zep_topo_assign_nics(topo, &err), ZEP_OK);
     n = &topo->node[0];
     ck_assert_str_eq(n->id, "box");
     ck_assert_str_eq(n->alias[0], "box.example.org");

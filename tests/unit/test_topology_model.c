@@ -120,9 +120,11 @@ START_TEST(preset_bad)
     struct zep_error err = {0};
 
     ck_assert_int_eq(zep_topo_preset("D", 3, &topo, &err), ZEP_EINVAL);
-    ck_assert_str_eq(err.text, "unknown preset 'D': expected A, B or C");
-    ck_assert_int_eq(zep_topo_preset("A", 0, &topo, &err), ZEP_EINVAL);
-    ck_assert_str_eq(err.text, "preset 'A': 0 nodes: expected at least 1");
+    ck_assert_str_eq(err.text, "unknown preset 'D': expected A, B, C, dgx-a100, dgx-h100, gb200-nvl72, p4d, p5, nd-h100-v5 or cpu-2s");
+    ck_assert_int_eq(zep_topo_preset("dgx-h200", 1, &topo, &err), ZEP_EINVAL);
+    ck_assert_msg(!strncmp(err.text, "unknown preset 'dgx-h200' (did you mean 'dgx-h100'?)", 51), "%s", err.text);
+    ck_assert_int_eq(zep_topo_preset("A", -1, &topo, &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "preset 'A': -1 nodes: expected at least 1");
     ck_assert_ptr_null(topo);
 }
 END_TEST
@@ -311,7 +313,8 @@ static const struct {
     {"a far NIC is better than none", {0, 1, -2}, {0, -2}, {1}, {0, 0}},
     {"no locality known", {-1, -1, -2}, {-1, -1, -2}, {1, 1}, {-1, -1}},
     {"a NIC that is down", {0, 0, -2}, {0, 0, -2}, {0, 1}, {1, 1}},
-    {"a NIC that may be up", {0, 0, -2}, {0, 0, -2}, {-1, 1}, {0, 1}},
+    {"a NIC that may be up", {0, 0, 1, -2}, {0, 0, 1, -2}, {-1, 1, 1}, {0, 1, 2}},
+    {"all equally far: the locality may be hidden", {0, 0, -2}, {0, 0, -2}, {1, 1}, {-1, -1}},
     {"no NIC", {0, 0, -2}, {-2}, {0}, {-1, -1}},
 };
 
@@ -351,6 +354,7 @@ START_TEST(assign_keeps)
         zep_node_add_nic(n, i ? "b" : "a", i ? "b" : "a")->numa = 0;
         zep_node_add_device(n, i ? "y" : "x", ZEP_DEV_GPU)->numa = 0;
     }
+    zep_node_add_device(n, "z", ZEP_DEV_GPU)->numa = 1; /* so that not all are equally far */
     n->device[0].nic = 1;
     n->device[0].nic_distance = ZEP_DIST_SWITCH;
     ck_assert_int_eq(zep_topo_assign_nics(topo, &err), ZEP_OK);

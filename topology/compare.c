@@ -1,0 +1,478 @@
+/* What is different: a node from its siblings, one topology from another. */
+#include "config.h"
+#include "topology/topo_internal.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/digest.h"
+#include "common/hostlist.h"
+#include "common/units.h"
+
+/* --- differences of two nodes, in words: told of b, compared with a --- */
+
+struct tell {
+    int (*fn)(void *arg, const char *text);
+    void *arg;
+    const char *than; /* "on its siblings", "before" */
+    int n;
+};
+
+static int say(struct tell *t, const char *fmt, ...) ZEP_PRINTF(2, 3);
+
+static int say(struct tell *t, const char *fmt, ...)
+{
+    char text[700];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(text, sizeof text, fmt, ap);
+    va_end(ap);
+    t->n++;
+    return t->fn(t->arg, text);
+}
+
+static const char *or_unknown(const char *s)
+{
+    return s ? s : "unknown";
+}
+
+static int tell_int(struct tell *t, const char *what, int now, int other, int unknown)
+{
+    char a[24] = "unknown", b[24] = "unknown";
+
+    if (now == other)
+        return 0;
+    if (now != unknown)
+        snprintf(a, sizeof a, "%d", now);
+    if (other != unknown)
+        snprintf(b, sizeof b, "%d", other);
+    return say(t, "%s %s, %s %s", what, a, b, t->than);
+}
+
+static int tell_text(struct tell *t, const char *what, const char *now, const char *other)
+{
+    return now == other || (now && other && !strcmp(now, other)) ? 0 : say(t, "%s '%s', '%s' %s", what, or_unknown(now), or_unknown(other), t->than);
+}
+
+static int tell_bw(struct tell *t, const char *what, const struct zep_fact *now, const struct zep_fact *other)
+{
+    char a[ZEP_UNIT_BUF] = "unknown", b[ZEP_UNIT_BUF] = "unknown";
+
+    if (now->value == other->value)
+        return 0;
+    if (now->source != ZEP_SRC_NONE)
+        zep_format_bandwidth(now->value, a);
+    if (other->source != ZEP_SRC_NONE)
+        zep_format_bandwidth(other->value, b);
+    return say(t, "%s %s, %s %s", what, a, b, t->than);
+}
+
+static int find_nic(const struct zep_node *n, const char *key)
+{
+    for (int i = 0; i < n->n_nic; i++)
+        if (!strcmp(n->nic[i].key, key))
+            return i;
+    return -1;
+}
+
+static int find_device(const struct zep_node *n, const char *key)
+{
+    for (int i = 0; i < n->n_device; i++)
+        if (!strcmp(n->device[i].key, key))
+            return i;
+    return -1;
+}
+
+static int tell_nic(struct tell *t, const struct zep_nic *now, const struct zep_nic *other)
+{
+    static const char *const state[] = {"unknown", "down", "up"};
+    char what[200];
+    int rc;
+
+    if (now->up != other->up && (rc = say(t, "NIC %s (%s) is %s, %s %s", now->name, now->key, state[now->up + 1], state[other->up + 1], t->than)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "NIC %.60s (%.60s): bandwidth", now->name, now->key);
+    if ((rc = tell_bw(t, what, &now->bw, &other->bw)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "NIC %.60s (%.60s): PCIe width", now->name, now->key);
+    if ((rc = tell_int(t, what, now->pcie_width, other->pcie_width, 0)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "NIC %.60s (%.60s): name", now->name, now->key);
+    if ((rc = tell_text(t, what, now->name, other->name)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "NIC %.60s (%.60s): link", now->name, now->key);
+    return tell_text(t, what, now->link, other->link);
+}
+
+static int tell_device(struct tell *t, const struct zep_node *n, const struct zep_device *now, const struct zep_node *m, const struct zep_device *other)
+{
+    char what[200];
+    int rc;
+
+    snprintf(what, sizeof what, "device %.100s: model", now->key);
+    if ((rc = tell_text(t, what, now->model, other->model)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "device %.100s: MIG", now->key);
+    if ((rc = tell_text(t, what, now->mig, other->mig)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "device %.100s: PCIe width", now->key);
+    if ((rc = tell_int(t, what, now->pcie_width, other->pcie_width, 0)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "device %.100s: bandwidth", now->key);
+    if ((rc = tell_bw(t, what, &now->bw, &other->bw)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "device %.100s: NIC", now->key);
+    return tell_text(t, what, now->nic >= 0 ? n->nic[now->nic].name : NULL, other->nic >= 0 ? m->nic[other->nic].name : NULL);
+}
+
+/* b (now) against a (other). Names, aliases and UUIDs are each node's own. */
+static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_node *b)
+{
+    char x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
+    double apart = (double)(a->mem_bytes > b->mem_bytes ? a->mem_bytes - b->mem_bytes : b->mem_bytes - a->mem_bytes);
+    int rc;
+
+    if ((rc = tell_text(t, "model", b->model, a->model)) < 0 || (rc = tell_int(t, "sockets", b->sockets, a->sockets, 0)) < 0 || (rc = tell_int(t, "cores a socket", b->cores_per_socket, a->cores_per_socket, 0)) < 0 ||
+        (rc = tell_int(t, "threads a core", b->threads_per_core, a->threads_per_core, 0)) < 0 || (rc = tell_int(t, "NUMA domains", b->n_numa, a->n_numa, 0)) < 0)
+        return rc;
+    if (apart > 0.01 * (double)a->mem_bytes && (rc = say(t, "memory %s, %s %s", b->mem_bytes ? zep_format_size(b->mem_bytes, x) : "unknown", a->mem_bytes ? zep_format_size(a->mem_bytes, y) : "unknown", t->than)) < 0)
+        return rc;
+    if (a->n_device != b->n_device && (rc = say(t, "%d devices, %d %s", b->n_device, a->n_device, t->than)) < 0)
+        return rc;
+    for (int i = 0; i < a->n_device; i++) {
+        int k = find_device(b, a->device[i].key);
+
+        rc = k < 0 ? say(t, "device %s is missing", a->device[i].key) : tell_device(t, b, &b->device[k], a, &a->device[i]);
+        if (rc < 0)
+            return rc;
+    }
+    for (int i = 0; i < b->n_device; i++)
+        if (find_device(a, b->device[i].key) < 0 && (rc = say(t, "device %s is there, not %s", b->device[i].key, t->than)) < 0)
+            return rc;
+    if (a->n_nic != b->n_nic && (rc = say(t, "%d NICs, %d %s", b->n_nic, a->n_nic, t->than)) < 0)
+        return rc;
+    for (int i = 0; i < a->n_nic; i++) {
+        int k = find_nic(b, a->nic[i].key);
+
+        rc = k < 0 ? say(t, "NIC %s (%s) is missing", a->nic[i].name, a->nic[i].key) : tell_nic(t, &b->nic[k], &a->nic[i]);
+        if (rc < 0)
+            return rc;
+    }
+    for (int i = 0; i < b->n_nic; i++)
+        if (find_nic(a, b->nic[i].key) < 0 && (rc = say(t, "NIC %s (%s) is there, not %s", b->nic[i].name, b->nic[i].key, t->than)) < 0)
+            return rc;
+    return 0;
+}
+
+/* --- siblings --- */
+
+/* A digest of what siblings have in common; GUIDs and UUIDs are left out. */
+static uint64_t digest_node(const struct zep_node *n, int fine)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    uint64_t h;
+
+    zep_buf_printf(&b, "%s|%d %d %d|", n->model ? n->model : "", n->sockets, n->cores_per_socket, n->threads_per_core);
+    if (fine) {
+        zep_buf_printf(&b, "%d %d|", n->n_device, n->n_numa);
+        for (int i = 0; i < n->n_device; i++)
+            zep_buf_printf(&b, "%s %s %s %d %.17g %s|", n->device[i].key, n->device[i].model ? n->device[i].model : "", n->device[i].mig ? n->device[i].mig : "", n->device[i].pcie_width, n->device[i].bw.value,
+                           n->device[i].nic >= 0 ? n->nic[n->device[i].nic].name : "");
+        for (int i = 0; i < n->n_nic; i++)
+            zep_buf_printf(&b, "%s %s %d %d %.17g %s|", n->nic[i].key, n->nic[i].name, n->nic[i].up, n->nic[i].pcie_width, n->nic[i].bw.value, n->nic[i].link ? n->nic[i].link : "");
+    }
+    h = b.data ? zep_digest(b.data, b.len, 0) : 0;
+    zep_buf_free(&b);
+    return h;
+}
+
+uint64_t zep_node_digest(const struct zep_node *n)
+{
+    return digest_node(n, 1);
+}
+
+struct kind_of {
+    uint64_t coarse, fine; /* machines of one make; exactly alike */
+    int node;
+};
+
+static int cmp_kind(const void *a, const void *b)
+{
+    const struct kind_of *x = a, *y = b;
+
+    if (x->coarse != y->coarse)
+        return x->coarse < y->coarse ? -1 : 1;
+    if (x->fine != y->fine)
+        return x->fine < y->fine ? -1 : 1;
+    return (x->node > y->node) - (x->node < y->node);
+}
+
+struct sibling_tell {
+    zep_sibling_fn fn;
+    void *arg;
+    const struct zep_topo *topo;
+    int node;
+};
+
+static int tell_sibling(void *arg, const char *text)
+{
+    struct sibling_tell *s = arg;
+    char line[1000];
+
+    snprintf(line, sizeof line, "node '%.200s': %.700s", s->topo->node[s->node].id, text);
+    return s->fn(s->arg, s->node, line);
+}
+
+/* Nodes without devices and NICs (that only a controller knows) tell little: still their cores. */
+static int tell_group(const struct zep_topo *topo, const struct kind_of *k, int n, zep_sibling_fn fn, void *arg)
+{
+    int best = 0, best_n = 0, rc;
+    char than[64];
+
+    for (int i = 0, run; i < n; i += run) { /* the largest set of equal nodes */
+        for (run = 1; i + run < n && k[i + run].fine == k[i].fine; run++)
+            ;
+        if (run > best_n) {
+            best = i;
+            best_n = run;
+        }
+    }
+    if (best_n * 2 <= n && best_n < 2) /* no majority that could be a norm */
+        return 0;
+    snprintf(than, sizeof than, best_n == 1 ? "on its sibling" : "on its %d siblings", best_n);
+    for (int i = 0; i < n; i++) {
+        struct sibling_tell s = {fn, arg, topo, k[i].node};
+        struct tell t = {tell_sibling, &s, than, 0};
+
+        if (k[i].fine != k[best].fine && (rc = tell_node(&t, &topo->node[k[best].node], &topo->node[k[i].node])) < 0)
+            return rc;
+    }
+    return 0;
+}
+
+int zep_topo_siblings(const struct zep_topo *topo, zep_sibling_fn fn, void *arg, struct zep_error *err)
+{
+    struct kind_of *k = zep_calloc((size_t)topo->n_node + 1, sizeof *k);
+    int rc = 0;
+
+    if (!k)
+        return zep_error_nomem(err, "siblings");
+    for (int i = 0; i < topo->n_node; i++)
+        k[i] = (struct kind_of){digest_node(&topo->node[i], 0), digest_node(&topo->node[i], 1), i};
+    qsort(k, (size_t)topo->n_node, sizeof *k, cmp_kind);
+    for (int i = 0, n; i < topo->n_node && rc >= 0; i += n) {
+        for (n = 1; i + n < topo->n_node && k[i + n].coarse == k[i].coarse; n++)
+            ;
+        rc = tell_group(topo, &k[i], n, fn, arg);
+    }
+    free(k);
+    return rc < 0 ? rc : ZEP_OK;
+}
+
+/* --- two topologies --- */
+
+struct diff {
+    const struct zep_topo *a, *b;
+    struct zep_buf *out;
+    struct zep_error *err;
+};
+
+struct change { /* a node and all that changed on it, as one text */
+    char *text;
+    int node;
+};
+
+static int add_text(void *arg, const char *text)
+{
+    struct zep_buf *b = arg;
+
+    zep_buf_printf(b, "%s%s", b->len ? "; " : "", text);
+    return 0;
+}
+
+static int cmp_change(const void *x, const void *y)
+{
+    const struct change *a = x, *b = y;
+    int c = strcmp(a->text, b->text);
+
+    return c ? c : (a->node > b->node) - (a->node < b->node);
+}
+
+/* Nodes of one change are folded: "nodes n[1-3]: ..." */
+static int put_folded(struct diff *d, const struct zep_topo *t, const struct change *c, int n, const char *fmt)
+{
+    const char **name = zep_calloc((size_t)n, sizeof *name);
+    char *folded = NULL;
+    int rc;
+
+    if (!name)
+        return zep_error_nomem(d->err, "difference");
+    for (int i = 0; i < n; i++)
+        name[i] = t->node[c[i].node].id;
+    if ((rc = zep_hostlist_fold(n, name, &folded, d->err)) == ZEP_OK)
+        zep_buf_printf(d->out, fmt, n == 1 ? "node" : "nodes", folded, c[0].text);
+    free(folded);
+    free(name);
+    return rc;
+}
+
+static int put_changes(struct diff *d, const struct zep_topo *t, struct change *c, int n, const char *fmt)
+{
+    int rc = ZEP_OK;
+
+    qsort(c, (size_t)n, sizeof *c, cmp_change);
+    for (int i = 0, run; i < n && rc == ZEP_OK; i += run) {
+        for (run = 1; i + run < n && !strcmp(c[i + run].text, c[i].text); run++)
+            ;
+        rc = put_folded(d, t, &c[i], run, fmt);
+    }
+    for (int i = 0; i < n; i++)
+        free(c[i].text);
+    return rc;
+}
+
+static int diff_nodes(struct diff *d)
+{
+    struct change *changed = zep_calloc((size_t)d->b->n_node + 1, sizeof *changed), *added = zep_calloc((size_t)d->b->n_node + 1, sizeof *added), *gone = zep_calloc((size_t)d->a->n_node + 1, sizeof *gone);
+    struct zep_names *na = NULL, *nb = NULL;
+    int n_changed = 0, n_added = 0, n_gone = 0, rc;
+
+    if (!changed || !added || !gone)
+        rc = zep_error_nomem(d->err, "difference");
+    else if ((rc = zep_names_new(d->a, &na, d->err)) == ZEP_OK)
+        rc = zep_names_new(d->b, &nb, d->err);
+    for (int i = 0; i < d->b->n_node && rc == ZEP_OK; i++) {
+        int at = zep_names_find(na, d->b->node[i].id);
+        struct zep_buf text = ZEP_BUF_INIT;
+        struct tell t = {add_text, &text, "before", 0};
+
+        if (at < 0) {
+            added[n_added] = (struct change){strdup(""), i};
+            rc = added[n_added++].text ? ZEP_OK : zep_error_nomem(d->err, "difference");
+            continue;
+        }
+        tell_text(&t, "state", d->b->node[i].state, d->a->node[at].state);
+        tell_node(&t, &d->a->node[at], &d->b->node[i]);
+        changed[n_changed].node = i;
+        if (text.len && (rc = zep_buf_steal(&text, &changed[n_changed].text, d->err)) == ZEP_OK)
+            n_changed++;
+        zep_buf_free(&text);
+    }
+    for (int i = 0; i < d->a->n_node && rc == ZEP_OK; i++)
+        if (zep_names_find(nb, d->a->node[i].id) < 0) {
+            gone[n_gone] = (struct change){strdup(""), i};
+            rc = gone[n_gone++].text ? ZEP_OK : zep_error_nomem(d->err, "difference");
+        }
+    if (rc == ZEP_OK && (rc = put_changes(d, d->a, gone, n_gone, "- %s %s%s\n")) == ZEP_OK && (rc = put_changes(d, d->b, added, n_added, "+ %s %s%s\n")) == ZEP_OK)
+        rc = put_changes(d, d->b, changed, n_changed, "~ %s %s: %s\n");
+    zep_names_free(na);
+    zep_names_free(nb);
+    free(changed);
+    free(added);
+    free(gone);
+    return rc;
+}
+
+static const struct zep_fabric *find_fabric(const struct zep_topo *t, const char *name)
+{
+    for (int i = 0; i < t->n_fabric; i++)
+        if (!strcmp(t->fabric[i].name, name))
+            return &t->fabric[i];
+    return NULL;
+}
+
+/* Nodes and parents of a switch as sorted text, for comparing. */
+static int switch_text(const struct zep_topo *t, const struct zep_fabric *f, const struct zep_switch *s, char **nodes, char **parents, struct zep_error *err)
+{
+    size_t n = (size_t)(s->n_node > s->n_parent ? s->n_node : s->n_parent) + 1;
+    const char **name = zep_calloc(n, sizeof *name);
+    int rc;
+
+    *nodes = *parents = NULL;
+    if (!name)
+        return zep_error_nomem(err, "difference");
+    for (int i = 0; i < s->n_node; i++)
+        name[i] = t->node[s->node[i]].id;
+    zep_sort_names(name, s->n_node);
+    if ((rc = zep_hostlist_fold(s->n_node, name, nodes, err)) == ZEP_OK) {
+        for (int i = 0; i < s->n_parent; i++)
+            name[i] = f->sw[s->parent[i]].name;
+        zep_sort_names(name, s->n_parent);
+        rc = zep_hostlist_fold(s->n_parent, name, parents, err);
+    }
+    free(name);
+    return rc;
+}
+
+static int diff_switch(struct diff *d, const struct zep_fabric *fa, const struct zep_switch *a, const struct zep_fabric *fb, const struct zep_switch *b)
+{
+    char *na = NULL, *nb = NULL, *pa = NULL, *pb = NULL, x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
+    int rc;
+
+    if ((rc = switch_text(d->a, fa, a, &na, &pa, d->err)) == ZEP_OK && (rc = switch_text(d->b, fb, b, &nb, &pb, d->err)) == ZEP_OK) {
+        if (strcmp(na, nb))
+            zep_buf_printf(d->out, "~ fabric %s, switch %s: nodes '%s', '%s' before\n", fb->name, b->name, nb, na);
+        if (strcmp(pa, pb))
+            zep_buf_printf(d->out, "~ fabric %s, switch %s: below '%s', '%s' before\n", fb->name, b->name, pb, pa);
+        if (a->uplink_bw.value != b->uplink_bw.value)
+            zep_buf_printf(d->out, "~ fabric %s, switch %s: uplinks %s, %s before\n", fb->name, b->name, b->uplink_bw.value > 0 ? zep_format_bandwidth(b->uplink_bw.value, x) : "unknown",
+                           a->uplink_bw.value > 0 ? zep_format_bandwidth(a->uplink_bw.value, y) : "unknown");
+    }
+    free(na);
+    free(nb);
+    free(pa);
+    free(pb);
+    return rc;
+}
+
+static int diff_fabric(struct diff *d, const struct zep_fabric *a, const struct zep_fabric *b)
+{
+    struct zep_switch_index *ia = NULL, *ib = NULL;
+    int rc;
+
+    if (a->kind != b->kind)
+        zep_buf_printf(d->out, "~ fabric %s: %s, %s before\n", b->name, zep_fabric_kind_names[b->kind], zep_fabric_kind_names[a->kind]);
+    if ((rc = zep_switch_index_new(a, &ia, d->err)) == ZEP_OK)
+        rc = zep_switch_index_new(b, &ib, d->err);
+    for (int i = 0; i < a->n_switch && rc == ZEP_OK; i++) {
+        int at = zep_switch_index_find(ib, a->sw[i].name);
+
+        if (at < 0)
+            zep_buf_printf(d->out, "- fabric %s: switch %s\n", a->name, a->sw[i].name);
+        else
+            rc = diff_switch(d, a, &a->sw[i], b, &b->sw[at]);
+    }
+    for (int i = 0; i < b->n_switch && rc == ZEP_OK; i++)
+        if (zep_switch_index_find(ia, b->sw[i].name) < 0)
+            zep_buf_printf(d->out, "+ fabric %s: switch %s\n", b->name, b->sw[i].name);
+    zep_switch_index_free(ia);
+    zep_switch_index_free(ib);
+    return rc;
+}
+
+int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep_buf *out, struct zep_error *err)
+{
+    struct diff d = {a, b, out, err};
+    char x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
+    int rc = diff_nodes(&d);
+
+    for (int i = 0; i < a->n_fabric && rc == ZEP_OK; i++) {
+        const struct zep_fabric *f = find_fabric(b, a->fabric[i].name);
+
+        if (!f)
+            zep_buf_printf(out, "- fabric %s (%s of %d switches)\n", a->fabric[i].name, zep_fabric_kind_names[a->fabric[i].kind], a->fabric[i].n_switch);
+        else
+            rc = diff_fabric(&d, &a->fabric[i], f);
+    }
+    for (int i = 0; i < b->n_fabric && rc == ZEP_OK; i++)
+        if (!find_fabric(a, b->fabric[i].name))
+            zep_buf_printf(out, "+ fabric %s (%s of %d switches)\n", b->fabric[i].name, zep_fabric_kind_names[b->fabric[i].kind], b->fabric[i].n_switch);
+    if (rc == ZEP_OK && a->net_latency_s.value != b->net_latency_s.value)
+        zep_buf_printf(out, "~ latency between nodes %s, %s before\n", b->net_latency_s.value > 0 ? zep_format_time(b->net_latency_s.value, x) : "unknown",
+                       a->net_latency_s.value > 0 ? zep_format_time(a->net_latency_s.value, y) : "unknown");
+    return rc == ZEP_OK ? zep_buf_ok(out, err) : rc;
+}

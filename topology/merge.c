@@ -1,0 +1,794 @@
+/* Several sources, one topology. Nodes match on any name, devices and NICs on what identifies them; where two sources disagree both facts are kept and the stronger source holds. */
+#include "config.h"
+#include "topology/source.h"
+
+#include <ctype.h>
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/arena.h"
+#include "common/units.h"
+#include "topology/topo_internal.h"
+
+struct merge {
+    struct zep_topo *dst;
+    const struct zep_topo *src;
+    struct zep_error *err;
+    int *node_map;  /* [src->n_node] node of dst */
+    int **nic_map;  /* [src->n_node] NICs of src's node in dst's, NULL: the same */
+};
+
+static int no_memory(struct merge *m)
+{
+    return zep_error_nomem(m->err, "merging topologies");
+}
+
+/* --- nodes --- */
+
+struct shorts { /* short host names of dst's nodes with long ones, sorted */
+    struct {
+        const char *name;
+        size_t len;
+        int node;
+    } *e;
+    int n;
+};
+
+static int cmp_short(const char *a, size_t la, const char *b, size_t lb)
+{
+    int c = strncmp(a, b, la < lb ? la : lb);
+
+    return c ? c : (la > lb) - (la < lb);
+}
+
+static int cmp_shorts(const void *a, const void *b)
+{
+    const struct {
+        const char *name;
+        size_t len;
+        int node;
+    } *x = a, *y = b;
+
+    return cmp_short(x->name, x->len, y->name, y->len);
+}
+
+static int make_shorts(const struct zep_topo *t, struct shorts *s)
+{
+    s->n = 0;
+    if (!(s->e = zep_calloc((size_t)t->n_node + 1, sizeof *s->e)))
+        return ZEP_ENOMEM;
+    for (int i = 0; i < t->n_node; i++) {
+        const char *dot = strchr(t->node[i].id, '.');
+
+        if (!dot || dot[1 + strspn(dot + 1, "0123456789.")] == '\0') /* an address has no short form */
+            continue;
+        s->e[s->n].name = t->node[i].id;
+        s->e[s->n].len = (size_t)(dot - t->node[i].id);
+        s->e[s->n++].node = i;
+    }
+    qsort(s->e, (size_t)s->n, sizeof *s->e, cmp_shorts);
+    return ZEP_OK;
+}
+
+/* The one node with that short name, -1 none or several. */
+static int find_short(const struct shorts *s, const char *name, size_t len)
+{
+    int lo = 0, hi = s->n;
+
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+
+        if (cmp_short(s->e[mid].name, s->e[mid].len, name, len) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == s->n || cmp_short(s->e[lo].name, s->e[lo].len, name, len))
+        return -1;
+    return lo + 1 < s->n && !cmp_short(s->e[lo + 1].name, s->e[lo + 1].len, name, len) ? -1 : s->e[lo].node;
+}
+
+static int find_node(struct merge *m, const struct zep_names *names, const struct shorts *shorts, const struct zep_node *n, int *out)
+{
+    int at = zep_names_find(names, n->id);
+    const char *by = n->id, *dot = strchr(n->id, '.');
+
+    for (int k = 0; k < n->n_alias; k++) {
+        int other = zep_names_find(names, n->alias[k]);
+
+        if (at >= 0 && other >= 0 && other != at)
+            return zep_error_set(m->err, ZEP_EINVAL, "node '%s' (%.200s) is two nodes of %.200s: '%s' by '%s' and '%s' by '%s'", n->id, m->src->origin, m->dst->origin, m->dst->node[at].id, by, m->dst->node[other].id,
+                                 n->alias[k]);
+        if (at < 0 && other >= 0) {
+            at = other;
+            by = n->alias[k];
+        }
+    }
+    if (at < 0 && dot && dot[1 + strspn(dot + 1, "0123456789.")]) {
+        char host[256];
+
+        snprintf(host, sizeof host, "%.*s", (int)(dot - n->id), n->id);
+        at = zep_names_find(names, host);
+    }
+    if (at < 0)
+        at = find_short(shorts, n->id, strlen(n->id));
+    *out = at;
+    return ZEP_OK;
+}
+
+/* Which node of dst each of src's is; those that are new are added, without their content. */
+static int map_nodes(struct merge *m)
+{
+    struct zep_names *names = NULL;
+    struct shorts shorts = {0};
+    int rc, n_new = 0, first = -1, had = m->dst->n_node;
+    unsigned char *taken = NULL;
+
+    if ((rc = zep_names_new(m->dst, &names, m->err)) < 0)
+        return rc;
+    if (make_shorts(m->dst, &shorts) < 0 || !(taken = zep_calloc((size_t)had + 1, 1)))
+        rc = no_memory(m);
+    for (int i = 0; i < m->src->n_node && rc == ZEP_OK; i++) {
+        const struct zep_node *s = &m->src->node[i];
+
+        if ((rc = find_node(m, names, &shorts, s, &m->node_map[i])) < 0)
+            break;
+        if (m->node_map[i] >= 0 && taken[m->node_map[i]]++)
+            rc = zep_error_set(m->err, ZEP_EINVAL, "two nodes of %.200s are node '%s' of %.200s: '%s' is the second", m->src->origin, m->dst->node[m->node_map[i]].id, m->dst->origin, s->id);
+    }
+    for (int i = 0; i < m->src->n_node && rc == ZEP_OK; i++) {
+        if (m->node_map[i] >= 0)
+            continue;
+        if (!zep_topo_add_node(m->dst, m->src->node[i].id))
+            rc = no_memory(m);
+        m->node_map[i] = m->dst->n_node - 1;
+        if (n_new++ == 0)
+            first = i;
+    }
+    if (rc == ZEP_OK && n_new && had && zep_topo_warn(m->dst, "%d node%s of %.200s, '%s' first, %s not among the %d of %.200s", n_new, n_new == 1 ? "" : "s", m->src->origin, m->src->node[first].id, n_new == 1 ? "is" : "are", had,
+                                                      m->dst->origin) < 0)
+        rc = no_memory(m);
+    zep_names_free(names);
+    free(shorts.e);
+    free(taken);
+    return rc;
+}
+
+/* --- facts --- */
+
+static int copy_text(struct merge *m, char **dst, const char *src)
+{
+    char *copy;
+
+    if (!src || (*dst && !strcmp(*dst, src)))
+        return ZEP_OK;
+    if (!(copy = strdup(src)))
+        return no_memory(m);
+    free(*dst);
+    *dst = copy;
+    return ZEP_OK;
+}
+
+static int conflict(struct merge *m, const char *where, const char *what, int src_wins, const char *d, enum zep_source ds, const char *s, enum zep_source ss)
+{
+    int rc = src_wins ? zep_topo_add_conflict(m->dst, where, what, s, ss, d, ds) : zep_topo_add_conflict(m->dst, where, what, d, ds, s, ss);
+
+    return rc < 0 ? no_memory(m) : ZEP_OK;
+}
+
+/* What the stronger source says; the other's text is noted where it differs. NULL: not known. */
+static int merge_text(struct merge *m, const char *where, const char *what, char **dst, enum zep_source ds, const char *src, enum zep_source ss)
+{
+    int rc = ZEP_OK, wins = !*dst || ss > ds;
+
+    if (!src)
+        return ZEP_OK;
+    if (*dst && strcasecmp(*dst, src))
+        rc = conflict(m, where, what, wins, *dst, ds, src, ss);
+    return rc == ZEP_OK && wins ? copy_text(m, dst, src) : rc;
+}
+
+static int merge_int(struct merge *m, const char *where, const char *what, int unknown, int *dst, enum zep_source ds, int src, enum zep_source ss)
+{
+    char a[24], b[24];
+    int rc = ZEP_OK, wins = *dst == unknown || ss > ds;
+
+    if (src == unknown)
+        return ZEP_OK;
+    snprintf(a, sizeof a, "%d", *dst);
+    snprintf(b, sizeof b, "%d", src);
+    if (*dst != unknown && *dst != src)
+        rc = conflict(m, where, what, wins, a, ds, b, ss);
+    if (wins)
+        *dst = src;
+    return rc;
+}
+
+/* Sizes within a twentieth are the same: controllers round. */
+static int merge_size(struct merge *m, const char *where, const char *what, int64_t *dst, enum zep_source ds, int64_t src, enum zep_source ss)
+{
+    char a[ZEP_UNIT_BUF], b[ZEP_UNIT_BUF];
+    int rc = ZEP_OK, wins = !*dst || ss > ds;
+
+    if (!src)
+        return ZEP_OK;
+    if (*dst && fabs((double)*dst - (double)src) > 0.05 * (double)(*dst > src ? *dst : src))
+        rc = conflict(m, where, what, wins, zep_format_size(*dst, a), ds, zep_format_size(src, b), ss);
+    if (wins)
+        *dst = src;
+    return rc;
+}
+
+/* A measured bandwidth differs from a rated one always a little: more than a tenth is worth a word. */
+static int merge_fact(struct merge *m, const char *where, const char *what, int is_time, struct zep_fact *dst, const struct zep_fact *src)
+{
+    char a[ZEP_UNIT_BUF], b[ZEP_UNIT_BUF];
+    int rc = ZEP_OK, wins = dst->source == ZEP_SRC_NONE || src->source > dst->source;
+
+    if (src->source == ZEP_SRC_NONE)
+        return ZEP_OK;
+    if (dst->source > ZEP_SRC_DEFAULT && src->source > ZEP_SRC_DEFAULT && fabs(dst->value - src->value) > 0.1 * fmax(dst->value, src->value))
+        rc = conflict(m, where, what, wins, is_time ? zep_format_time(dst->value, a) : zep_format_bandwidth(dst->value, a), dst->source,
+                      is_time ? zep_format_time(src->value, b) : zep_format_bandwidth(src->value, b), src->source);
+    if (wins)
+        *dst = *src;
+    return rc;
+}
+
+static enum zep_source stronger(enum zep_source a, enum zep_source b)
+{
+    return a > b ? a : b;
+}
+
+/* --- NICs --- */
+
+/* A name that only counts ("nic3", "efa0", "gpu7"): it identifies nothing. */
+static int is_ordinal(const char *key)
+{
+    static const char *const words[] = {"nic", "efa", "hostdev", "mlnxnics", "gpu", "mig", "cpu"};
+
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
+        size_t n = strlen(words[i]);
+
+        if (!strncmp(key, words[i], n) && isdigit((unsigned char)key[n]) && key[n + strspn(key + n, "0123456789")] == '\0')
+            return 1;
+    }
+    return 0;
+}
+
+static int all_ordinal_nics(const struct zep_node *n)
+{
+    for (int i = 0; i < n->n_nic; i++)
+        if (!is_ordinal(n->nic[i].key))
+            return 0;
+    return n->n_nic > 0;
+}
+
+static int all_ordinal_devices(const struct zep_node *n)
+{
+    for (int i = 0; i < n->n_device; i++)
+        if (!is_ordinal(n->device[i].key))
+            return 0;
+    return n->n_device > 0;
+}
+
+/* PCI addresses are written with four or eight digits of domain, in either case. */
+static int same_pci(const char *a, const char *b)
+{
+    const char *ca = strchr(a, ':'), *cb = strchr(b, ':');
+
+    if (!ca || !cb)
+        return !strcasecmp(a, b);
+    if (ca - a == 8 && !strncmp(a, "0000", 4))
+        a += 4;
+    if (cb - b == 8 && !strncmp(b, "0000", 4))
+        b += 4;
+    return !strcasecmp(a, b);
+}
+
+static int find_nic(const struct zep_node *n, const struct zep_nic *c)
+{
+    for (int i = 0; i < n->n_nic; i++)
+        if (same_pci(n->nic[i].key, c->key))
+            return i;
+    for (int i = 0; i < n->n_nic; i++)
+        if (!strcmp(n->nic[i].name, c->name))
+            return i;
+    return -1;
+}
+
+static int merge_nic(struct merge *m, const char *node, struct zep_nic *d, const struct zep_nic *s)
+{
+    char where[400];
+    int rc;
+
+    snprintf(where, sizeof where, "node %.200s, NIC %.100s", node, d->name);
+    if (!strchr(d->key, ':') && strchr(s->key, ':') && (rc = copy_text(m, &d->key, s->key)) < 0) /* a PCI address says more than a name */
+        return rc;
+    if ((rc = merge_text(m, where, "link", &d->link, d->source, s->link, s->source)) < 0 || (rc = merge_text(m, where, "bond", &d->bond, d->source, s->bond, s->source)) < 0 ||
+        (rc = merge_int(m, where, "NUMA domain", -1, &d->numa, d->source, s->numa, s->source)) < 0 || (rc = merge_int(m, where, "up", -1, &d->up, d->source, s->up, s->source)) < 0 ||
+        (rc = merge_int(m, where, "RDMA", -1, &d->rdma, d->source, s->rdma, s->source)) < 0 || (rc = merge_int(m, where, "PCIe width", 0, &d->pcie_width, d->source, s->pcie_width, s->source)) < 0 ||
+        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0)
+        return rc;
+    if (s->bus && (!d->bus || s->source > d->source) && (rc = copy_text(m, &d->bus, s->bus)) < 0)
+        return rc;
+    d->source = stronger(d->source, s->source);
+    return ZEP_OK;
+}
+
+static int add_nic(struct merge *m, struct zep_node *d, const struct zep_nic *s)
+{
+    struct zep_nic *c = zep_node_add_nic(d, s->key, s->name);
+
+    if (!c)
+        return no_memory(m);
+    return merge_nic(m, d->id, c, s);
+}
+
+/* Ports of dst's fabrics that named a NIC which is no longer there. */
+static void forget_ports(struct zep_topo *t, int node)
+{
+    for (int f = 0; f < t->n_fabric; f++)
+        for (int s = 0; s < t->fabric[f].n_switch; s++) {
+            struct zep_switch *sw = &t->fabric[f].sw[s];
+
+            for (int k = 0; sw->port && k < sw->n_node; k++)
+                if (sw->node[k] == node)
+                    sw->port[k] = -1;
+        }
+}
+
+static void drop_nics(struct merge *m, int node)
+{
+    struct zep_node *d = &m->dst->node[node];
+
+    for (int i = 0; i < d->n_nic; i++)
+        zep_nic_clear(&d->nic[i]);
+    d->n_nic = 0;
+    for (int i = 0; i < d->n_device; i++) {
+        d->device[i].nic = -1;
+        d->device[i].n_more = 0;
+        d->device[i].nic_distance = ZEP_DIST_UNKNOWN;
+        free(d->device[i].nic_dist);
+        d->device[i].nic_dist = NULL;
+    }
+    forget_ports(m->dst, node);
+}
+
+static int note_count(struct merge *m, const struct zep_node *d, const char *what, int src_wins, int nd, enum zep_source ds, int ns, enum zep_source ss)
+{
+    char where[300], a[16], b[16];
+
+    if (nd == ns)
+        return ZEP_OK;
+    snprintf(where, sizeof where, "node %.250s", d->id);
+    snprintf(a, sizeof a, "%d", nd);
+    snprintf(b, sizeof b, "%d", ns);
+    return conflict(m, where, what, src_wins, a, ds, b, ss);
+}
+
+/* map_out[i]: place of src's NIC i, -1 none. */
+static int merge_nics(struct merge *m, int node, const struct zep_node *s, int *map)
+{
+    struct zep_node *d = &m->dst->node[node];
+    int rc, counted = all_ordinal_nics(d), counts = all_ordinal_nics(s), had;
+
+    for (int i = 0; i < s->n_nic; i++)
+        map[i] = -1;
+    if (!s->n_nic)
+        return ZEP_OK;
+    if (counted != counts && d->n_nic) { /* one only counts: the other's list stays */
+        if ((rc = note_count(m, d, "number of NICs", counted, d->n_nic, d->nic[0].source, s->n_nic, s->nic[0].source)) < 0)
+            return rc;
+        if (counts) {
+            for (int i = 0; i < d->n_nic && s->n_nic; i++) /* all alike: their rate is everyone's */
+                if (d->nic[i].bw.source == ZEP_SRC_NONE)
+                    d->nic[i].bw = s->nic[0].bw;
+            return ZEP_OK;
+        }
+        drop_nics(m, node);
+    }
+    had = d->n_nic;
+    for (int i = 0; i < s->n_nic; i++) {
+        map[i] = find_nic(d, &s->nic[i]);
+        if (map[i] >= 0) {
+            rc = merge_nic(m, d->id, &d->nic[map[i]], &s->nic[i]);
+        } else {
+            char where[400];
+
+            rc = add_nic(m, d, &s->nic[i]);
+            map[i] = d->n_nic - 1;
+            for (int k = 0; rc == ZEP_OK && k < d->n_device; k++) { /* no relation is known to a NIC that is new */
+                free(d->device[k].nic_dist);
+                d->device[k].nic_dist = NULL;
+            }
+            snprintf(where, sizeof where, "node %.200s, NIC %.100s", d->id, s->nic[i].name);
+            if (rc == ZEP_OK && had)
+                rc = conflict(m, where, "presence", 1, "not seen", d->nic[0].source, "seen", s->nic[i].source);
+        }
+        if (rc < 0)
+            return rc;
+    }
+    return ZEP_OK;
+}
+
+/* --- devices --- */
+
+static int find_device(const struct zep_node *n, const struct zep_device *s)
+{
+    for (int i = 0; i < n->n_device; i++) {
+        const struct zep_device *d = &n->device[i];
+
+        if (same_pci(d->key, s->key) || (d->uuid && s->uuid && !strcmp(d->uuid, s->uuid)) || (d->uuid && !strcmp(d->uuid, s->key)) || (s->uuid && !strcmp(s->uuid, d->key)))
+            return i;
+    }
+    return -1;
+}
+
+static int merge_nic_choice(struct zep_device *d, const struct zep_device *s, const int *nic_map)
+{
+    int n_more = 0;
+
+    if (s->nic < 0 || nic_map[s->nic] < 0 || (d->nic >= 0 && d->nic_source >= s->nic_source))
+        return ZEP_OK;
+    d->nic = nic_map[s->nic];
+    d->nic_distance = s->nic_distance;
+    d->nic_source = s->nic_source;
+    d->n_more = 0;
+    for (int i = 0; i < s->n_more; i++)
+        if (nic_map[s->more[i]] >= 0 && n_more++ >= 0 && zep_device_add_more(d, nic_map[s->more[i]]) < 0)
+            return ZEP_ENOMEM;
+    return ZEP_OK;
+}
+
+static int merge_device(struct merge *m, const char *node, struct zep_device *d, const struct zep_device *s, const int *nic_map)
+{
+    char where[400];
+    int rc;
+
+    snprintf(where, sizeof where, "node %.200s, device %.100s", node, d->key);
+    if ((is_ordinal(d->key) || !strchr(d->key, ':')) && strchr(s->key, ':') && (rc = copy_text(m, &d->key, s->key)) < 0)
+        return rc;
+    if (d->kind == ZEP_DEV_NONE)
+        d->kind = s->kind;
+    if ((rc = merge_text(m, where, "UUID", &d->uuid, d->source, s->uuid, s->source)) < 0 || (rc = merge_text(m, where, "MIG profile", &d->mig, d->source, s->mig, s->source)) < 0 ||
+        (rc = merge_text(m, where, "cores", &d->cores, d->source, s->cores, s->source)) < 0 || (rc = merge_int(m, where, "NUMA domain", -1, &d->numa, d->source, s->numa, s->source)) < 0 ||
+        (rc = merge_int(m, where, "PCIe width", 0, &d->pcie_width, d->source, s->pcie_width, s->source)) < 0 || (rc = merge_size(m, where, "memory", &d->mem_bytes, d->source, s->mem_bytes, s->source)) < 0 ||
+        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0)
+        return rc;
+    if (s->model && (!d->model || s->source > d->source) && (rc = copy_text(m, &d->model, s->model)) < 0) /* names of models differ in style everywhere: not worth a word */
+        return rc;
+    if (s->bus && (!d->bus || s->source > d->source) && (rc = copy_text(m, &d->bus, s->bus)) < 0)
+        return rc;
+    if (merge_nic_choice(d, s, nic_map) < 0)
+        return no_memory(m);
+    d->source = stronger(d->source, s->source);
+    return ZEP_OK;
+}
+
+/* What all devices of a counted list have in common holds for those that are identified. */
+static int spread_common(struct merge *m, struct zep_node *d, const struct zep_node *s)
+{
+    const struct zep_device *first = &s->device[0];
+    int same_model = 1, same_cores = 1, rc = ZEP_OK;
+
+    for (int i = 1; i < s->n_device; i++) {
+        same_model &= first->model && s->device[i].model && !strcmp(first->model, s->device[i].model);
+        same_cores &= first->cores && s->device[i].cores && !strcmp(first->cores, s->device[i].cores);
+    }
+    for (int i = 0; i < d->n_device && rc == ZEP_OK; i++) {
+        if (same_model && !d->device[i].model)
+            rc = copy_text(m, &d->device[i].model, first->model);
+        if (rc == ZEP_OK && same_cores && !d->device[i].cores)
+            rc = copy_text(m, &d->device[i].cores, first->cores);
+        if (d->device[i].bw.source == ZEP_SRC_NONE)
+            d->device[i].bw = first->bw;
+        if (!d->device[i].mem_bytes)
+            d->device[i].mem_bytes = first->mem_bytes;
+    }
+    return rc;
+}
+
+/* Relations that src says of pairs, for devices that had none. */
+static int merge_pairs(struct merge *m, struct zep_node *d, const struct zep_node *s, const int *dev_map, const int *nic_map)
+{
+    for (int i = 0; i < s->n_device; i++) {
+        const struct zep_device *x = &s->device[i];
+        struct zep_device *y = &d->device[dev_map[i]];
+        int need_nic = x->nic_dist && !y->nic_dist, need_peer = (x->peer_dist || x->peer_nvlink) && !y->peer_nvlink && !y->peer_dist;
+
+        for (int c = 0; need_nic && c < s->n_nic; c++)
+            if (nic_map[c] >= 0 && zep_node_set_nic_distance(d, dev_map[i], nic_map[c], (enum zep_distance)x->nic_dist[c]) < 0)
+                return no_memory(m);
+        for (int k = 0; need_peer && k < s->n_device; k++)
+            if (zep_node_set_peer(d, dev_map[i], dev_map[k], x->peer_dist ? (enum zep_distance)x->peer_dist[k] : ZEP_DIST_UNKNOWN, x->peer_nvlink ? x->peer_nvlink[k] : 0) < 0)
+                return no_memory(m);
+    }
+    return ZEP_OK;
+}
+
+static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_node *s, const int *nic_map)
+{
+    int counted = all_ordinal_devices(d), counts = all_ordinal_devices(s), had, rc = ZEP_OK;
+    int *map;
+
+    if (!s->n_device)
+        return ZEP_OK;
+    if (counted != counts && d->n_device) {
+        if ((rc = note_count(m, d, "number of devices", counted, d->n_device, d->device[0].source, s->n_device, s->device[0].source)) < 0)
+            return rc;
+        if (counts)
+            return spread_common(m, d, s);
+        struct zep_node old = {.n_device = d->n_device, .device = d->device};
+
+        d->n_device = 0;
+        d->device = NULL;
+        rc = merge_devices(m, d, s, nic_map);
+        if (rc == ZEP_OK)
+            rc = spread_common(m, d, &old);
+        for (int i = 0; i < old.n_device; i++)
+            zep_device_clear(&old.device[i]);
+        free(old.device);
+        return rc;
+    }
+    if (counted && counts && (rc = note_count(m, d, "number of devices", s->device[0].source > d->device[0].source, d->n_device, d->device[0].source, s->n_device, s->device[0].source)) < 0)
+        return rc;
+    had = d->n_device;
+    if (!(map = zep_calloc((size_t)s->n_device, sizeof *map)))
+        return no_memory(m);
+    for (int i = 0; i < s->n_device && rc == ZEP_OK; i++) {
+        map[i] = find_device(d, &s->device[i]);
+        if (map[i] < 0) {
+            char where[400];
+
+            if (!zep_node_add_device(d, s->device[i].key, s->device[i].kind)) {
+                rc = no_memory(m);
+                break;
+            }
+            map[i] = d->n_device - 1;
+            for (int k = 0; k < d->n_device - 1; k++) { /* nor to a device that is new */
+                free(d->device[k].peer_dist);
+                free(d->device[k].peer_nvlink);
+                d->device[k].peer_dist = d->device[k].peer_nvlink = NULL;
+            }
+            snprintf(where, sizeof where, "node %.200s, device %.100s", d->id, s->device[i].key);
+            if (had && !counts)
+                rc = conflict(m, where, "presence", 1, "not seen", d->device[0].source, "seen", s->device[i].source);
+        }
+        if (rc == ZEP_OK)
+            rc = merge_device(m, d->id, &d->device[map[i]], &s->device[i], nic_map);
+    }
+    if (rc == ZEP_OK)
+        rc = merge_pairs(m, d, s, map, nic_map);
+    free(map);
+    return rc;
+}
+
+static int merge_node(struct merge *m, int node, const struct zep_node *s, int *nic_map)
+{
+    struct zep_node *d = &m->dst->node[node];
+    char where[300];
+    int rc;
+
+    snprintf(where, sizeof where, "node %.250s", d->id);
+    if (zep_node_add_alias(d, s->id) < 0)
+        return no_memory(m);
+    for (int k = 0; k < s->n_alias; k++)
+        if (zep_node_add_alias(d, s->alias[k]) < 0)
+            return no_memory(m);
+    if ((rc = merge_text(m, where, "state", &d->state, d->state_source, s->state, s->state_source)) < 0 || (rc = merge_text(m, where, "model", &d->model, d->state_source, s->model, s->state_source)) < 0 ||
+        (rc = merge_text(m, where, "resources", &d->resources, d->state_source, s->resources, s->state_source)) < 0 ||
+        (rc = merge_int(m, where, "sockets", 0, &d->sockets, d->cpu_source, s->sockets, s->cpu_source)) < 0 ||
+        (rc = merge_int(m, where, "cores per socket", 0, &d->cores_per_socket, d->cpu_source, s->cores_per_socket, s->cpu_source)) < 0 ||
+        (rc = merge_int(m, where, "threads per core", 0, &d->threads_per_core, d->cpu_source, s->threads_per_core, s->cpu_source)) < 0 ||
+        (rc = merge_int(m, where, "NUMA domains", 0, &d->n_numa, d->cpu_source, s->n_numa, s->cpu_source)) < 0 ||
+        (rc = merge_size(m, where, "memory", &d->mem_bytes, d->mem_source, s->mem_bytes, s->mem_source)) < 0)
+        return rc;
+    d->cpu_source = stronger(d->cpu_source, s->cpu_source);
+    d->mem_source = stronger(d->mem_source, s->mem_source);
+    d->state_source = stronger(d->state_source, s->state_source);
+    if ((rc = merge_nics(m, node, s, nic_map)) < 0)
+        return rc;
+    return merge_devices(m, d, s, nic_map);
+}
+
+/* --- fabrics --- */
+
+static int has_port(const struct zep_switch *sw, int node, int port)
+{
+    for (int i = 0; i < sw->n_node; i++)
+        if (sw->node[i] == node && (!sw->port || sw->port[i] < 0 || port < 0 || sw->port[i] == port))
+            return 1;
+    return 0;
+}
+
+static int merge_switches(struct merge *m, struct zep_fabric *d, const struct zep_fabric *s, int is_new)
+{
+    struct zep_switch_index *index = NULL;
+    int *place = zep_calloc((size_t)s->n_switch + 1, sizeof *place), rc = place ? zep_switch_index_new(d, &index, m->err) : no_memory(m);
+
+    for (int i = 0; i < s->n_switch && rc == ZEP_OK; i++)
+        rc = zep_switch_index_get(index, d, s->sw[i].name, &place[i], m->err);
+    for (int i = 0; i < s->n_switch && rc == ZEP_OK; i++) {
+        const struct zep_switch *x = &s->sw[i];
+        struct zep_switch *y = &d->sw[place[i]];
+        char where[300];
+
+        for (int k = 0; k < x->n_parent && rc == ZEP_OK; k++) {
+            int up = place[x->parent[k]], known = 0;
+
+            for (int p = 0; p < y->n_parent; p++)
+                known |= y->parent[p] == up;
+            if (!known && zep_switch_add_parent(y, up) < 0)
+                rc = no_memory(m);
+        }
+        for (int k = 0; k < x->n_node && rc == ZEP_OK; k++) {
+            int node = m->node_map[x->node[k]], port = x->port && x->port[k] >= 0 ? m->nic_map[x->node[k]][x->port[k]] : -1;
+
+            if ((is_new || !has_port(y, node, port)) && zep_switch_add_port(y, node, port) < 0)
+                rc = no_memory(m);
+        }
+        snprintf(where, sizeof where, "fabric %.100s, switch %.150s", d->name, y->name);
+        if (rc == ZEP_OK)
+            rc = merge_fact(m, where, "uplink bandwidth", 0, &y->uplink_bw, &x->uplink_bw);
+    }
+    zep_switch_index_free(index);
+    free(place);
+    return rc;
+}
+
+static void leaves_of(const struct zep_topo *t, const struct zep_fabric *f, int *leaf)
+{
+    for (int i = 0; i < t->n_node; i++)
+        leaf[i] = -1;
+    for (int s = f->n_switch - 1; s >= 0; s--)
+        for (int k = 0; k < f->sw[s].n_node; k++)
+            leaf[f->sw[s].node[k]] = s;
+}
+
+/* Nodes that hang on one leaf in one tree and on two in the other. */
+static int compare_trees(struct merge *m, const struct zep_fabric *a, const struct zep_fabric *b)
+{
+    const struct zep_topo *t = m->dst;
+    int *la = zep_calloc(2 * (size_t)t->n_node + 1, sizeof *la), *lb = la ? la + t->n_node : NULL, n_odd = 0, odd = 0, with = 0, rc = ZEP_OK;
+    char where[600], what[100], kept[300], lost[300];
+
+    if (!la)
+        return no_memory(m);
+    leaves_of(t, a, la);
+    leaves_of(t, b, lb);
+    for (int s = 0; s < a->n_switch; s++) {
+        int first = -1;
+
+        for (int k = 0; k < a->sw[s].n_node; k++) {
+            int node = a->sw[s].node[k];
+
+            if (lb[node] < 0 || la[node] != s)
+                continue;
+            if (first < 0)
+                first = node;
+            else if (lb[node] != lb[first] && n_odd++ == 0) {
+                odd = node;
+                with = first;
+            }
+        }
+    }
+    if (n_odd) {
+        snprintf(where, sizeof where, "nodes %.250s and %.250s", t->node[with].id, t->node[odd].id);
+        snprintf(what, sizeof what, "leaf (%d nodes in all)", n_odd);
+        snprintf(kept, sizeof kept, "both on '%.100s' (fabric %.100s)", a->sw[la[odd]].name, a->name);
+        snprintf(lost, sizeof lost, "on '%.80s' and '%.80s' (fabric %.80s)", b->sw[lb[with]].name, b->sw[lb[odd]].name, b->name);
+        rc = zep_topo_add_conflict(m->dst, where, what, kept, a->source, lost, b->source) < 0 ? no_memory(m) : ZEP_OK;
+    }
+    free(la);
+    return rc;
+}
+
+static int merge_fabric(struct merge *m, const struct zep_fabric *s)
+{
+    struct zep_topo *t = m->dst;
+    char name[300];
+    int n = 2, at = -1, rc;
+
+    for (int i = 0; i < t->n_fabric; i++)
+        if (!strcmp(t->fabric[i].name, s->name) && t->fabric[i].kind == s->kind)
+            at = i;
+    if (at >= 0) { /* one fabric that two sources know: the union */
+        if ((rc = merge_switches(m, &t->fabric[at], s, 0)) < 0)
+            return rc;
+        t->fabric[at].source = stronger(t->fabric[at].source, s->source);
+        return ZEP_OK;
+    }
+    snprintf(name, sizeof name, "%.250s", s->name);
+    for (int i = 0; i < t->n_fabric; i++)
+        if (!strcmp(t->fabric[i].name, name)) {
+            snprintf(name, sizeof name, "%.250s-%d", s->name, n++);
+            i = -1;
+        }
+    if (!zep_topo_add_fabric(t, name, s->kind))
+        return no_memory(m);
+    t->fabric[t->n_fabric - 1].source = s->source;
+    for (int i = 0; i < s->n_block_size; i++)
+        if (zep_fabric_add_block_size(&t->fabric[t->n_fabric - 1], s->block_size[i]) < 0)
+            return no_memory(m);
+    if ((rc = merge_switches(m, &t->fabric[t->n_fabric - 1], s, 1)) < 0)
+        return rc;
+    for (int i = 0; i < t->n_fabric - 1 && rc == ZEP_OK; i++)
+        if (t->fabric[i].kind == ZEP_FABRIC_TREE && s->kind == ZEP_FABRIC_TREE)
+            rc = t->fabric[i].source >= s->source ? compare_trees(m, &t->fabric[i], &t->fabric[t->n_fabric - 1]) : compare_trees(m, &t->fabric[t->n_fabric - 1], &t->fabric[i]);
+    return rc;
+}
+
+static int rank_of(const struct zep_fabric *f)
+{
+    return (f->kind == ZEP_FABRIC_BLOCKS ? 0 : 100) + (int)f->source;
+}
+
+/* Trees and rails before blocks, the stronger source before the weaker: the first is planned with. */
+static void sort_fabrics(struct zep_topo *t)
+{
+    for (int i = 1; i < t->n_fabric; i++) {
+        struct zep_fabric f = t->fabric[i];
+        int at = i;
+
+        for (; at > 0 && rank_of(&t->fabric[at - 1]) < rank_of(&f); at--)
+            t->fabric[at] = t->fabric[at - 1];
+        t->fabric[at] = f;
+    }
+}
+
+static int merge_notes(struct merge *m)
+{
+    char *origin = zep_calloc(strlen(m->dst->origin) + strlen(m->src->origin) + 4, 1);
+
+    if (!origin)
+        return no_memory(m);
+    sprintf(origin, "%s + %s", m->dst->origin, m->src->origin);
+    free(m->dst->origin);
+    m->dst->origin = origin;
+    for (int i = 0; i < m->src->n_warning; i++)
+        if (zep_topo_warn(m->dst, "%s", m->src->warning[i]) < 0)
+            return no_memory(m);
+    for (int i = 0; i < m->src->n_conflict; i++) {
+        const struct zep_conflict *c = &m->src->conflict[i];
+
+        if (zep_topo_add_conflict(m->dst, c->where, c->what, c->kept, c->kept_source, c->lost, c->lost_source) < 0)
+            return no_memory(m);
+    }
+    return ZEP_OK;
+}
+
+int zep_topo_merge(struct zep_topo *dst, const struct zep_topo *src, struct zep_error *err)
+{
+    struct merge m = {.dst = dst, .src = src, .err = err};
+    size_t n = (size_t)src->n_node + 1;
+    int rc = ZEP_OK;
+
+    m.node_map = zep_calloc(n, sizeof *m.node_map);
+    m.nic_map = zep_calloc(n, sizeof *m.nic_map);
+    if (!m.node_map || !m.nic_map)
+        rc = no_memory(&m);
+    else
+        rc = map_nodes(&m);
+    for (int i = 0; i < src->n_node && rc == ZEP_OK; i++) {
+        if (!(m.nic_map[i] = zep_calloc((size_t)src->node[i].n_nic + 1, sizeof *m.nic_map[i])))
+            rc = no_memory(&m);
+        else
+            rc = merge_node(&m, m.node_map[i], &src->node[i], m.nic_map[i]);
+    }
+    for (int i = 0; i < src->n_fabric && rc == ZEP_OK; i++)
+        rc = merge_fabric(&m, &src->fabric[i]);
+    if (rc == ZEP_OK && (rc = merge_fact(&m, "cluster", "latency between nodes", 1, &dst->net_latency_s, &src->net_latency_s)) == ZEP_OK &&
+        (rc = merge_fact(&m, "cluster", "latency between devices", 1, &dst->dev_latency_s, &src->dev_latency_s)) == ZEP_OK)
+        rc = merge_notes(&m);
+    sort_fabrics(dst);
+    for (size_t i = 0; m.nic_map && i < n; i++)
+        free(m.nic_map[i]);
+    free(m.nic_map);
+    free(m.node_map);
+    return rc == ZEP_OK ? zep_topo_validate(dst, err) : rc;
+}

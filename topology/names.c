@@ -1,0 +1,247 @@
+/* Look-up by name: nodes (ids and aliases), switches. */
+#include "config.h"
+#include "topology/topo_internal.h"
+
+#include <ctype.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/digest.h"
+
+struct zep_names {
+    int n_name;
+    size_t n_bucket;
+    struct {
+        const char *name;
+        int node;
+    } *bucket;
+};
+
+static size_t hash_name(const char *name)
+{
+    return (size_t)zep_digest(name, strlen(name), 0);
+}
+
+/* Another node that has the name, or -1 and it is added. */
+static int put_name(struct zep_names *t, const char *name, int node)
+{
+    size_t h = hash_name(name) & (t->n_bucket - 1);
+
+    for (; t->bucket[h].name; h = (h + 1) & (t->n_bucket - 1))
+        if (!strcmp(t->bucket[h].name, name))
+            return t->bucket[h].node;
+    t->bucket[h].name = name;
+    t->bucket[h].node = node;
+    t->n_name++;
+    return -1;
+}
+
+int zep_names_new(const struct zep_topo *topo, struct zep_names **out, struct zep_error *err)
+{
+    struct zep_names *t = zep_calloc(1, sizeof *t);
+    size_t n = 0;
+
+    if (!t)
+        return zep_error_nomem(err, "node names");
+    for (int i = 0; i < topo->n_node; i++)
+        n += 1 + (size_t)topo->node[i].n_alias;
+    for (t->n_bucket = 16; t->n_bucket < 2 * n; t->n_bucket *= 2)
+        ;
+    if (!(t->bucket = zep_calloc(t->n_bucket, sizeof *t->bucket))) {
+        free(t);
+        return zep_error_nomem(err, "node names");
+    }
+    for (int i = 0; i < topo->n_node; i++) {
+        int other = put_name(t, topo->node[i].id, i);
+
+        if (other >= 0) {
+            zep_names_free(t);
+            return zep_error_set(err, ZEP_EINVAL, "node '%s' is there twice", topo->node[i].id);
+        }
+    }
+    for (int i = 0; i < topo->n_node; i++)
+        for (int k = 0; k < topo->node[i].n_alias; k++) {
+            int other = put_name(t, topo->node[i].alias[k], i);
+
+            if (other >= 0 && other != i) {
+                zep_names_free(t);
+                return zep_error_set(err, ZEP_EINVAL, "the name '%s' means two nodes: '%s' and '%s'", topo->node[i].alias[k], topo->node[other].id, topo->node[i].id);
+            }
+        }
+    *out = t;
+    return ZEP_OK;
+}
+
+int zep_names_find(const struct zep_names *t, const char *word)
+{
+    size_t h = hash_name(word) & (t->n_bucket - 1);
+
+    for (; t->bucket[h].name; h = (h + 1) & (t->n_bucket - 1))
+        if (!strcmp(t->bucket[h].name, word))
+            return t->bucket[h].node;
+    return -1;
+}
+
+int zep_names_get(struct zep_names *t, struct zep_topo *topo, const char *word, int *out, struct zep_error *err)
+{
+    int node = zep_names_find(t, word);
+
+    if (node < 0) {
+        if (!zep_topo_add_node(topo, word))
+            return zep_error_nomem(err, "topology");
+        node = topo->n_node - 1;
+        if (2 * (size_t)(t->n_name + 1) > t->n_bucket) { /* the names stay where they are, their buckets move */
+            struct zep_names old = *t;
+
+            if (!(t->bucket = zep_calloc(2 * old.n_bucket, sizeof *t->bucket))) {
+                t->bucket = old.bucket;
+                return zep_error_nomem(err, "node names");
+            }
+            t->n_bucket = 2 * old.n_bucket;
+            t->n_name = 0;
+            for (size_t i = 0; i < old.n_bucket; i++)
+                if (old.bucket[i].name)
+                    put_name(t, old.bucket[i].name, old.bucket[i].node);
+            free(old.bucket);
+        }
+        put_name(t, topo->node[node].id, node);
+    }
+    *out = node;
+    return ZEP_OK;
+}
+
+void zep_names_free(struct zep_names *t)
+{
+    if (!t)
+        return;
+    free(t->bucket);
+    free(t);
+}
+
+struct zep_switch_index {
+    const struct zep_fabric *fabric;
+    size_t n_bucket;
+    int *bucket; /* switch + 1, 0 empty */
+    int n;
+};
+
+static int put_switch(struct zep_switch_index *x, int sw)
+{
+    size_t h = hash_name(x->fabric->sw[sw].name) & (x->n_bucket - 1);
+
+    for (; x->bucket[h]; h = (h + 1) & (x->n_bucket - 1))
+        if (!strcmp(x->fabric->sw[x->bucket[h] - 1].name, x->fabric->sw[sw].name))
+            return ZEP_OK; /* the first of a name is found; validate refuses the second */
+    x->bucket[h] = sw + 1;
+    x->n++;
+    return ZEP_OK;
+}
+
+static int grow(struct zep_switch_index *x, size_t n_bucket, struct zep_error *err)
+{
+    int *bucket = zep_calloc(n_bucket, sizeof *bucket);
+
+    if (!bucket)
+        return zep_error_nomem(err, "switch names");
+    free(x->bucket);
+    x->bucket = bucket;
+    x->n_bucket = n_bucket;
+    x->n = 0;
+    for (int i = 0; i < x->fabric->n_switch; i++)
+        put_switch(x, i);
+    return ZEP_OK;
+}
+
+int zep_switch_index_new(const struct zep_fabric *f, struct zep_switch_index **out, struct zep_error *err)
+{
+    struct zep_switch_index *x = zep_calloc(1, sizeof *x);
+    size_t n = 16;
+    int rc;
+
+    if (!x)
+        return zep_error_nomem(err, "switch names");
+    x->fabric = f;
+    while (n < 2 * (size_t)f->n_switch)
+        n *= 2;
+    if ((rc = grow(x, n, err)) < 0) {
+        free(x);
+        return rc;
+    }
+    *out = x;
+    return ZEP_OK;
+}
+
+int zep_switch_index_find(const struct zep_switch_index *x, const char *name)
+{
+    size_t h = hash_name(name) & (x->n_bucket - 1);
+
+    for (; x->bucket[h]; h = (h + 1) & (x->n_bucket - 1))
+        if (!strcmp(x->fabric->sw[x->bucket[h] - 1].name, name))
+            return x->bucket[h] - 1;
+    return -1;
+}
+
+int zep_switch_index_get(struct zep_switch_index *x, struct zep_fabric *f, const char *name, int *out, struct zep_error *err)
+{
+    int at = zep_switch_index_find(x, name);
+
+    if (at < 0) {
+        if (!zep_fabric_add_switch(f, name))
+            return zep_error_nomem(err, "topology");
+        at = f->n_switch - 1;
+        if ((size_t)f->n_switch * 2 > x->n_bucket) {
+            int rc = grow(x, 2 * x->n_bucket, err);
+
+            if (rc < 0)
+                return rc;
+        } else {
+            put_switch(x, at);
+        }
+    }
+    *out = at;
+    return ZEP_OK;
+}
+
+void zep_switch_index_free(struct zep_switch_index *x)
+{
+    if (!x)
+        return;
+    free(x->bucket);
+    free(x);
+}
+
+int zep_compare_names(const char *a, const char *b)
+{
+    while (*a && *b) {
+        if (isdigit((unsigned char)*a) && isdigit((unsigned char)*b)) {
+            const char *x = a + strspn(a, "0"), *y = b + strspn(b, "0");
+            size_t nx = strspn(x, "0123456789"), ny = strspn(y, "0123456789");
+            int c = nx != ny ? (nx > ny) - (nx < ny) : strncmp(x, y, nx);
+
+            if (c)
+                return c;
+            if (x + nx - a != y + ny - b) /* equal numbers: fewer leading zeros first */
+                return x + nx - a < y + ny - b ? -1 : 1;
+            a = x + nx;
+            b = y + ny;
+        } else if (*a != *b) {
+            return (unsigned char)*a < (unsigned char)*b ? -1 : 1;
+        } else {
+            a++;
+            b++;
+        }
+    }
+    return (*a != 0) - (*b != 0);
+}
+
+static int by_name(const void *a, const void *b)
+{
+    return zep_compare_names(*(const char *const *)a, *(const char *const *)b);
+}
+
+void zep_sort_names(const char **name, int n)
+{
+    if (n > 1)
+        qsort(name, (size_t)n, sizeof *name, by_name);
+}
