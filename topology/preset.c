@@ -32,7 +32,8 @@ struct machine {
     double nic_bw;
     const char *link;
     enum wiring wiring;
-    int n_switch;               /* PCIe switches */
+    int n_switch;               /* PCIe switches, each below a host bridge of its own */
+    int switch_numa[8];         /* of each switch; all 0: spread over the sockets */
     int rails;                  /* NIC i of every node hangs on leaf i */
     int leaf;                   /* nodes under a leaf, 0: all */
     int block;                  /* nodes in one NVLink domain, 0 none */
@@ -46,9 +47,9 @@ static const struct machine machines[] = {
     /* The same, cluster C: H200, 8 NICs of 400 Gb/s, NVLink 900 GB/s both ways. */
     {.name = "C", .what = "the paper's cluster C: 8 H200, 8 NICs of 400 Gb/s", .n_node = 2, .model = "NVIDIA H200", .dev = 8, .dev_mem = 141 * GB, .dev_bw = 450 * GB, .nic = 8, .nic_bw = 400 * GBIT},
     /* NVIDIA DGX A100 user guide (DU-09821-001): 2 EPYC 7742 with 64 cores, 8 NUMA domains (NPS4), 2 TB, 8 A100 80 GB with 12 NVLinks of 50 GB/s both ways (600 GB/s), 8 ConnectX-6 of 200 Gb/s HDR for compute,
-     * four PCIe switches pairs of which each has 2 GPUs and 2 NICs. Storage NICs are not listed here. */
+     * four PCIe switches each with 2 GPUs and 2 NICs, in NUMA domains 3, 1, 7, 5. Storage NICs are not listed here. */
     {.name = "dgx-a100", .what = "NVIDIA DGX A100 80 GB: 8 GPUs, 8 NICs of 200 Gb/s, rails", .n_node = 2, .sockets = 2, .cores = 64, .threads = 2, .numa = 8, .mem = 2e12, .model = "NVIDIA A100-SXM4-80GB", .dev = 8, .dev_mem = 80 * GB,
-     .dev_bw = 300 * GB, .nvlink = 12, .nic = 8, .nic_bw = 200 * GBIT, .link = "infiniband", .wiring = WIRE_SWITCHES, .n_switch = 4, .rails = 1},
+     .dev_bw = 300 * GB, .nvlink = 12, .nic = 8, .nic_bw = 200 * GBIT, .link = "infiniband", .wiring = WIRE_SWITCHES, .n_switch = 4, .switch_numa = {3, 1, 7, 5}, .rails = 1},
     /* NVIDIA DGX H100 user guide and data sheet: 2 Xeon 8480C with 56 cores, 2 TB, 8 H100 80 GB with 18 NVLinks (900 GB/s both ways), 8 ConnectX-7 of 400 Gb/s NDR, one beside each GPU. */
     {.name = "dgx-h100", .what = "NVIDIA DGX H100: 8 GPUs, 8 NICs of 400 Gb/s, rails", .n_node = 2, .sockets = 2, .cores = 56, .threads = 2, .numa = 2, .mem = 2e12, .model = "NVIDIA H100 80GB HBM3", .dev = 8, .dev_mem = 80 * GB,
      .dev_bw = 450 * GB, .nvlink = 18, .nic = 8, .nic_bw = 400 * GBIT, .link = "infiniband", .wiring = WIRE_SWITCHES, .n_switch = 8, .rails = 1},
@@ -87,17 +88,19 @@ static int fill_text(char **out, const char *s)
     return !s || (*out = strdup(s)) ? 0 : -1;
 }
 
-/* Switch k of a node: a made-up place on the bus of the socket that it hangs on. */
-static void bus_text(const struct machine *m, int k, char out[64])
+/* Switch k of a node: a made-up place on the bus, below a host bridge of its own. */
+static void bus_text(int k, char out[64])
 {
-    int per_socket = (m->n_switch + m->sockets - 1) / m->sockets;
-
-    snprintf(out, 64, "pci%04x:%02x/%04x:%02x:00.0", 0, 0x10 + 0x20 * (k / per_socket), 0, 0x11 + 0x20 * (k / per_socket) + (k % per_socket));
+    snprintf(out, 64, "pci0000:%02x/0000:%02x:00.0", 0x10 + 0x10 * k, 0x11 + 0x10 * k);
 }
 
-static int socket_of(const struct machine *m, int k)
+static int numa_of(const struct machine *m, int k)
 {
-    return k * m->sockets / m->n_switch;
+    int said = 0;
+
+    for (int i = 0; i < m->n_switch && i < 8; i++)
+        said |= m->switch_numa[i];
+    return said ? m->switch_numa[k] : k * m->sockets / m->n_switch * (m->numa / m->sockets);
 }
 
 static int add_nics(const struct machine *m, struct zep_node *n)
@@ -117,8 +120,8 @@ static int add_nics(const struct machine *m, struct zep_node *n)
         if (m->wiring == WIRE_SWITCHES) {
             int k = i * m->n_switch / m->nic;
 
-            bus_text(m, k, bus);
-            c->numa = socket_of(m, k) * (m->numa / m->sockets);
+            bus_text(k, bus);
+            c->numa = numa_of(m, k);
             if (fill_text(&c->bus, bus) < 0)
                 return -1;
         }
@@ -142,8 +145,8 @@ static int add_devices(const struct machine *m, struct zep_node *n)
         if (m->wiring == WIRE_SWITCHES) {
             int k = i * m->n_switch / m->dev;
 
-            bus_text(m, k, bus);
-            d->numa = socket_of(m, k) * (m->numa / m->sockets);
+            bus_text(k, bus);
+            d->numa = numa_of(m, k);
             if (fill_text(&d->bus, bus) < 0)
                 return -1;
         } else {

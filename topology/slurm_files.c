@@ -82,6 +82,8 @@ static int conf_line(void *arg, const struct zep_slurm_line *l, struct zep_error
             return zep_slurm_line_error(l, err, "BlockSizes is given twice, first on line %d", r->size_line);
         return zep_slurm_records_sizes(r, l->file, l->line, l->value[0], err);
     }
+    if (strchr(l->value[0], '='))
+        return zep_slurm_line_error(l, err, "%s: no name before '%.80s'", l->key[0], l->value[0]);
     return zep_slurm_records_add(r, l->file, l->line, is_block, l->value[0], zep_slurm_value(l, "Nodes"), zep_slurm_value(l, "Switches"), err);
 }
 

@@ -226,6 +226,10 @@ static int build(struct zep_topo *topo, const struct zep_slurm_records *r, int u
     for (int i = 0; i < r->n_size && rc == ZEP_OK; i++)
         if (zep_fabric_add_block_size(f, r->size[i]) < 0)
             rc = zep_error_nomem(err, "topology");
+    if (rc == ZEP_OK && (rc = zep_fabric_set_levels(f, err)) < 0)
+        zep_error_prefix(err, "%s", r->file[0]);
+    if (rc == ZEP_OK && !topo->n_node)
+        rc = zep_error_set(err, ZEP_EINVAL, "%s: no %s has nodes", r->file[0], r->record[0].is_block ? "block" : "switch");
     if (rc == ZEP_OK)
         rc = zep_fabric_settle(topo, f, err);
 out:

@@ -49,10 +49,10 @@ static int put_node(struct zep_buf *b, const struct zep_topo *topo, const struct
     int rc;
 
     zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#eef3f8\" stroke=\"#2f6fb3\"/>\n", x, y, BOX_W, NODE_H);
-    shorten(n->id, g->n > 1 ? 9 : 20, first);
-    shorten(topo->node[g->last].id, 9, last);
+    shorten(n->id, g->n > 1 ? 8 : 18, first);
+    shorten(topo->node[g->last].id, 8, last);
     if (g->n > 1)
-        snprintf(text, sizeof text, "%d x %s…%s", g->n, first, last);
+        snprintf(text, sizeof text, "%s…%s", first, last);
     else
         snprintf(text, sizeof text, "%s", first);
     zep_buf_puts(b, "<g>");
@@ -69,6 +69,13 @@ static int put_node(struct zep_buf *b, const struct zep_topo *topo, const struct
     snprintf(text, sizeof text, "%d device%s, %d NIC%s", n->n_device, n->n_device == 1 ? "" : "s", n->n_nic, n->n_nic == 1 ? "" : "s");
     if (!n->n_device && n->sockets)
         snprintf(text, sizeof text, "%d cores, %d NIC%s", n->sockets * n->cores_per_socket, n->n_nic, n->n_nic == 1 ? "" : "s");
+    else if (!n->n_device && !n->n_nic)
+        snprintf(text, sizeof text, "inside not known");
+    if (g->n > 1) {
+        snprintf(last, sizeof last, "%d nodes: ", g->n);
+        memmove(text + strlen(last), text, strlen(text) + 1);
+        memcpy(text, last, strlen(last));
+    }
     return rc < 0 ? rc : label(b, x + 8, y + 80, "font-size=\"10\" fill=\"#555\"", text, err);
 }
 
@@ -225,8 +232,12 @@ static int put_insides(struct zep_buf *b, const struct zep_topo *topo, double *y
 int zep_topo_to_svg(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
 {
     struct zep_buf body = ZEP_BUF_INIT;
-    double y = 44, width = 420;
-    int rc = label(&body, GAP, 26, "font-size=\"15\"", *topo->origin ? topo->origin : topo->name, err);
+    const char *title = *topo->origin ? topo->origin : topo->name;
+    double y = 44, width = 2 * GAP + 9.0 * (double)(strlen(title) < 100 ? strlen(title) : 100);
+    int rc;
+
+    width = width < 420 ? 420 : width;
+    rc = label(&body, GAP, 26, "font-size=\"15\"", title, err);
 
     if (rc == ZEP_OK && !topo->n_fabric)
         rc = put_fabric(&body, topo, NULL, &y, &width, err);

@@ -13,6 +13,9 @@ void zep_nic_clear(struct zep_nic *c);
 /* 0: no such name. */
 int zep_source_from_name(const char *name, enum zep_source *out);
 
+/* Levels from the leaves up; a cycle is an error. */
+int zep_fabric_set_levels(struct zep_fabric *f, struct zep_error *err);
+
 /* Names of nodes (ids and aliases) by hash, for many look-ups. */
 struct zep_names;
 int zep_names_new(const struct zep_topo *topo, struct zep_names **out, struct zep_error *err);

@@ -22,6 +22,7 @@ struct matrix {
     int dev[MAX_COLUMN], nic[MAX_COLUMN]; /* index in the node, -1 */
     unsigned char *cell, *link;  /* [n][n] enum zep_distance; NVLinks */
     char *row_seen;
+    int has_numa;                /* the header has a column of NUMA domains */
     int n_glued, glued;          /* GPU rows whose last columns run together, line of the first */
     int last_line;               /* of the matrix */
 };
@@ -77,6 +78,8 @@ static int add_columns(struct matrix *m, char **word, int n)
 {
     struct zep_node *node = &m->topo->node[0];
 
+    for (int i = 0; i < n; i++)
+        m->has_numa |= !strcmp(word[i], "NUMA");
     for (int i = 0; i < n && strcmp(word[i], "CPU") && strcmp(word[i], "NUMA"); i++) {
         char key[80];
 
@@ -136,13 +139,13 @@ static int read_tail(struct matrix *m, struct zep_device *d, char **word, int n)
 
     if (n < 1 || !isdigit((unsigned char)word[0][0]))
         return ZEP_OK;
-    if (n < 2 || !isdigit((unsigned char)word[1][0]) || strchr(word[1], '-')) {
+    if (m->has_numa && (n < 2 || !isdigit((unsigned char)word[1][0]) || strchr(word[1], '-'))) {
         if (m->n_glued++ == 0)
             m->glued = m->last_line;
         return ZEP_OK;
     }
-    numa = strtol(word[1], &end, 10);
-    if (!*end && numa >= 0 && numa < 65536)
+    numa = m->has_numa ? strtol(word[1], &end, 10) : -1;
+    if (numa >= 0 && !*end && numa < 65536)
         d->numa = (int)numa;
     return (d->cores = strdup(word[0])) ? ZEP_OK : zep_error_nomem(m->err, m->name);
 }

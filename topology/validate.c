@@ -39,7 +39,7 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
 }
 
 /* Levels from below: a switch is one above its highest child. Without a cycle that settles in as many rounds as there are levels. */
-static int set_levels(struct zep_fabric *f, struct zep_error *err)
+int zep_fabric_set_levels(struct zep_fabric *f, struct zep_error *err)
 {
     int changed = 1;
 
@@ -94,7 +94,7 @@ static int check_fabric(const struct zep_topo *topo, struct zep_fabric *f, struc
                 rc = zep_error_set(err, ZEP_EINVAL, "fabric '%s': switch '%s' is there twice", f->name, name[i]);
     }
     free(name);
-    return rc == ZEP_OK ? set_levels(f, err) : rc;
+    return rc == ZEP_OK ? zep_fabric_set_levels(f, err) : rc;
 }
 
 int zep_topo_validate(struct zep_topo *topo, struct zep_error *err)

@@ -1,0 +1,483 @@
+/* Several sources: merging, siblings, differences, and formats for other tools, which are read back. */
+#include "config.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/buf.h"
+#include "topology/detect.h"
+#include "topology/preset.h"
+#include "topology/probe.h"
+#include "topology/source.h"
+#include "topology/topo_internal.h"
+
+static struct zep_topo *parse(const char *text)
+{
+    struct zep_topo *t = NULL;
+    struct zep_error err = {0};
+
+    ck_assert_msg(zep_topo_parse("f", text, strlen(text), &t, &err) == ZEP_OK, "%s\n%s", err.text, text);
+    return t;
+}
+
+#define HEAD "format: zeppelin-topology/1.0\norigin: "
+
+static void merge(struct zep_topo *a, struct zep_topo *b)
+{
+    struct zep_error err = {0};
+
+    ck_assert_msg(zep_topo_merge(a, b, &err) == ZEP_OK, "%s", err.text);
+    zep_topo_free(b);
+}
+
+static int find_conflict(const struct zep_topo *t, const char *where, const char *what)
+{
+    for (int i = 0; i < t->n_conflict; i++)
+        if (!strcmp(t->conflict[i].where, where) && !strcmp(t->conflict[i].what, what))
+            return i;
+    return -1;
+}
+
+/* --- nodes match on any name --- */
+
+START_TEST(names)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, aliases: [n1.site.org, 10.0.0.1]}\n- {id: n2, memory: 100GB, memory_source: controller}\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- {id: host-7, aliases: [10.0.0.1], sockets: 2}\n- {id: n2.site.org, memory: 101GB, memory_source: node}\n- {id: n9}\n"));
+    ck_assert_int_eq(t->n_node, 3);
+    ck_assert_int_eq(t->node[0].sockets, 2);
+    ck_assert_int_eq(zep_topo_find_node(t, "host-7"), 0);
+    ck_assert_int_eq(zep_topo_find_node(t, "n2.site.org"), 1); /* by the short name */
+    ck_assert_int_eq(t->node[1].mem_bytes, 101000000000);      /* read on the node */
+    ck_assert_int_eq(t->n_conflict, 0);                        /* rounding is no disagreement */
+    ck_assert_str_eq(t->origin, "A + B");
+    ck_assert_str_eq(t->warning[0], "1 node of B, 'n9' first, is not among the 2 of A");
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(ambiguous)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1}\n- {id: n2, aliases: [other]}\n"), *b = parse(HEAD "B\nnodes:\n- {id: n1, aliases: [other]}\n");
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_merge(t, b, &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "node 'n1' (B) is two nodes of A: 'n1' by 'n1' and 'n2' by 'other'");
+    zep_topo_free(b);
+    b = parse(HEAD "B\nnodes:\n- {id: n2}\n- {id: other}\n");
+    ck_assert_int_eq(zep_topo_merge(t, b, &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "two nodes of B are node 'n2' of A: 'other' is the second");
+    zep_topo_free(b);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* --- which fact holds --- */
+
+static const struct {
+    const char *mine, *theirs; /* sources */
+    int theirs_hold;
+} precedence[] = {
+    {"user", "measured", 0}, {"measured", "user", 1}, {"measured", "node", 0}, {"node", "controller", 0}, {"site", "controller", 1}, {"label", "site", 1}, {"preset", "label", 1}, {"default", "preset", 1}, {"node", "node", 0},
+};
+
+START_TEST(stronger_holds)
+{
+    char text[400];
+    struct zep_topo *t;
+    int c;
+
+    snprintf(text, sizeof text, HEAD "A\nnodes:\n- id: n1\n  nics: [{key: '0000:01:00.0', source: %s, bandwidth: {value: 25GB/s, source: %s}}]\n", precedence[_i].mine, precedence[_i].mine);
+    t = parse(text);
+    snprintf(text, sizeof text, HEAD "B\nnodes:\n- id: n1\n  nics: [{key: '00000000:01:00.0', source: %s, bandwidth: {value: 12.5GB/s, source: %s}}]\n", precedence[_i].theirs, precedence[_i].theirs);
+    merge(t, parse(text));
+    ck_assert_int_eq(t->node[0].n_nic, 1); /* one PCI address, written in two ways */
+    ck_assert_double_eq_tol(t->node[0].nic[0].bw.value, precedence[_i].theirs_hold ? 12.5e9 : 25e9, 1);
+    c = find_conflict(t, "node n1, NIC 0000:01:00.0", "bandwidth");
+    if (!strcmp(precedence[_i].mine, "default")) {
+        ck_assert_int_lt(c, 0); /* a default gives way without a word */
+    } else {
+        ck_assert_int_ge(c, 0);
+        ck_assert_str_eq(t->conflict[c].kept, precedence[_i].theirs_hold ? "12.5GB/s" : "25GB/s");
+        ck_assert_str_eq(t->conflict[c].lost, precedence[_i].theirs_hold ? "25GB/s" : "12.5GB/s");
+        ck_assert_str_eq(zep_source_name(t->conflict[c].lost_source), precedence[_i].theirs_hold ? precedence[_i].mine : precedence[_i].theirs);
+    }
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(unknown_never_overrides)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, sockets: 2, cores_per_socket: 8, cpu_source: label, memory: 1GB, memory_source: label, state: idle, state_source: label}\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- {id: n1, sockets: 2, cpu_source: node}\n"));
+    ck_assert_int_eq(t->node[0].cores_per_socket, 8);
+    ck_assert_str_eq(t->node[0].state, "idle");
+    ck_assert_int_eq(t->node[0].mem_source, ZEP_SRC_LABEL);
+    ck_assert_int_eq(t->n_conflict, 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* A controller only counts; the node knows which. */
+START_TEST(counted_devices)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  devices: [{key: gpu0, source: controller, model: h100}, {key: gpu1, source: controller, model: h100}, {key: gpu2, source: controller, model: h100}]\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- id: n1\n  nics: [{key: '0000:03:00.0', name: mlx5_0, source: node}]\n  devices: [{key: '0000:02:00.0', source: node, uuid: GPU-2}, {key: '0000:01:00.0', source: node, uuid: GPU-1, nic: 0, nic_source: node}]\n"));
+    ck_assert_int_eq(t->node[0].n_device, 2);
+    ck_assert_str_eq(t->node[0].device[0].key, "0000:02:00.0");
+    ck_assert_str_eq(t->node[0].device[1].model, "h100"); /* what all have in common holds for each */
+    ck_assert_int_eq(t->node[0].device[1].nic, 0);
+    ck_assert_int_eq(find_conflict(t, "node n1", "number of devices"), 0);
+    ck_assert_str_eq(t->conflict[0].kept, "2");
+    ck_assert_str_eq(t->conflict[0].lost, "3");
+    /* the same by UUID, in another order, with one more: nothing is swapped */
+    merge(t, parse(HEAD "C\nnodes:\n- id: n1\n  devices: [{key: GPU-1, source: node, memory: 80GB}, {key: GPU-3, source: node}, {key: GPU-2, source: node, memory: 40GB}]\n"));
+    ck_assert_int_eq(t->node[0].n_device, 3);
+    ck_assert_int_eq(t->node[0].device[0].mem_bytes, 40000000000);
+    ck_assert_int_eq(t->node[0].device[1].mem_bytes, 80000000000);
+    ck_assert_int_ge(find_conflict(t, "node n1, device GPU-3", "presence"), 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(relations)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  nics: [{key: '0000:05:00.0', name: mlx5_1, source: node}, {key: '0000:04:00.0', name: mlx5_0, source: node}]\n  devices: [{key: gpu1, source: site}, {key: gpu0, source: site}]\n");
+    struct zep_error err = {0};
+
+    merge(t, parse(HEAD "B\nnodes:\n- id: n1\n  nics: [{key: mlx5_0}, {key: mlx5_1}]\n  devices:\n  - {key: gpu0, nic_distances: [switch, system], nvlinks: [0, 4]}\n  - {key: gpu1, nic_distances: [system, switch], nvlinks: [4, 0]}\n"));
+    ck_assert_int_eq(t->node[0].n_nic, 2); /* by name */
+    ck_assert_int_eq(zep_node_nic_distance(&t->node[0], 0, 0), ZEP_DIST_SWITCH); /* gpu1, mlx5_1 */
+    ck_assert_int_eq(zep_node_nic_distance(&t->node[0], 0, 1), ZEP_DIST_SYSTEM);
+    ck_assert_int_eq(t->node[0].device[1].peer_nvlink[0], 4);
+    ck_assert_int_eq(zep_topo_assign_nics(t, &err), ZEP_OK);
+    ck_assert_str_eq(t->node[0].nic[t->node[0].device[0].nic].name, "mlx5_1");
+    zep_topo_free(t);
+}
+END_TEST
+
+/* --- fabrics --- */
+
+#define NODES4 "nodes: [{id: 'n[1-4]'}]\n"
+#define TREE(name, source, a, b) "fabrics:\n- name: " name "\n  source: " source "\n  switches:\n  - {name: l0, parents: [top], nodes: '" a "'}\n  - {name: l1, parents: [top], nodes: '" b "'}\n  - {name: top}\n"
+
+START_TEST(fabrics)
+{
+    struct zep_topo *t = parse(HEAD "A\n" NODES4 TREE("slurm", "site", "n[1-2]", "n[3-4]"));
+
+    merge(t, parse(HEAD "B\n" NODES4 TREE("slurm", "controller", "n[1-2]", "n[3-4]"))); /* one fabric, known twice */
+    ck_assert_int_eq(t->n_fabric, 1);
+    ck_assert_int_eq(t->fabric[0].sw[0].n_node, 2);
+    ck_assert_int_eq(t->fabric[0].sw[0].n_parent, 1);
+    ck_assert_int_eq(t->fabric[0].source, ZEP_SRC_CONTROLLER);
+    ck_assert_int_eq(t->n_conflict, 0);
+    merge(t, parse(HEAD "C\n" NODES4 TREE("cables", "node", "n[1,3]", "n[2,4]"))); /* another view, which says otherwise */
+    ck_assert_int_eq(t->n_fabric, 2);
+    ck_assert_str_eq(t->fabric[0].name, "cables"); /* the stronger comes first: it is planned with */
+    ck_assert_int_eq(t->n_conflict, 1);
+    ck_assert_str_eq(t->conflict[0].where, "nodes n1 and n3");
+    ck_assert_str_eq(t->conflict[0].what, "leaf (2 nodes in all)");
+    zep_topo_free(t);
+}
+END_TEST
+
+/* --- siblings --- */
+
+static int collect(void *arg, int node, const char *text)
+{
+    struct zep_buf *b = arg;
+
+    (void)node;
+    zep_buf_printf(b, "%s\n", text);
+    return 0;
+}
+
+START_TEST(siblings)
+{
+    struct zep_topo *t = NULL;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_preset("dgx-h100", 8, &t, &err), ZEP_OK);
+    ck_assert_int_eq(zep_topo_siblings(t, collect, &b, &err), ZEP_OK);
+    ck_assert_uint_eq(b.len, 0);
+    t->node[3].nic[2].up = 0;
+    t->node[5].device[1].pcie_width = 8;
+    for (int i = 0; i < 8; i++)
+        for (int k = 0; k < 8; k++)
+            if (i != 5 || k != 1)
+                t->node[i].device[k].pcie_width = 16;
+    zep_device_clear(&t->node[6].device[7]);
+    t->node[6].n_device = 7;
+    ck_assert_int_eq(zep_topo_siblings(t, collect, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "node 'node3': NIC nic2 (nic2) is down, up on its 5 siblings\n"));
+    ck_assert_ptr_nonnull(strstr(b.data, "node 'node5': device gpu1: PCIe width 8, 16 on its 5 siblings\n"));
+    ck_assert_ptr_nonnull(strstr(b.data, "node 'node6': 7 devices, 8 on its 5 siblings\nnode 'node6': device gpu7 is missing\n"));
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* --- the probe's stream --- */
+
+START_TEST(probe_stream)
+{
+    static const char n1[] = "{\"format\":\"zeppelin-detect/1.0\",\"name\":\"n1\",\"origin\":\"x\",\"nodes\":[{\"id\":\"n1\",\"sockets\":2}],\"fabrics\":[{\"name\":\"slurm\",\"kind\":\"tree\",\"switches\":[{\"name\":\"l0\",\"nodes\":[0]}]}]}";
+    static const char n2[] = "{\"format\":\"zeppelin-detect/1.0\",\"name\":\"n2\",\"origin\":\"x\",\"nodes\":[{\"id\":\"n2\",\"sockets\":2}],\"fabrics\":[{\"name\":\"slurm\",\"kind\":\"tree\",\"switches\":[{\"name\":\"l0\",\"nodes\":[0]}]}]}";
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_topo *t = NULL;
+    struct zep_error err = {0};
+
+    zep_buf_printf(&b, "motd\n[1,0]<stdout>:zeppelin-probe n2 1 2 %s\n1: zeppelin-probe n1 0 2 %.40s\nzeppelin-probe n2 0 2 %.50s\nnoise zeppelin\n0: zeppelin-probe n1 1 2 %s\n", n2 + 50, n1, n2, n1 + 40);
+    ck_assert_msg(zep_probe_collect(b.data, b.len, "probe", &t, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(t->n_node, 2);
+    ck_assert_str_eq(t->node[0].id, "n1");
+    ck_assert_int_eq(t->fabric[0].sw[0].n_node, 2); /* each knew its own place */
+    ck_assert_int_eq(t->n_warning, 0);
+    zep_topo_free(t);
+    t = NULL;
+    b.data[strlen(b.data) - 60] = '\0'; /* a piece that ends in the middle */
+    ck_assert_int_lt(zep_probe_collect(b.data, strlen(b.data), "probe", &t, &err), 0);
+    ck_assert_int_lt(zep_probe_collect("x\n", 2, "probe", &t, &err), 0);
+    ck_assert_str_eq(err.text, "probe: no node answered");
+    ck_assert_int_lt(zep_probe_collect("zeppelin-probe n1 0 2 {}\n", 25, "probe", &t, &err), 0);
+    ck_assert_str_eq(err.text, "probe: node 'n1' sent 1 of 2 pieces");
+    ck_assert_ptr_null(t);
+    zep_buf_free(&b);
+}
+END_TEST
+
+/* --- diff --- */
+
+START_TEST(differences)
+{
+    struct zep_topo *a = NULL, *b = NULL;
+    struct zep_buf out = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_preset("A", 4, &a, &err), ZEP_OK);
+    ck_assert_int_eq(zep_topo_preset("A", 5, &b, &err), ZEP_OK);
+    ck_assert_int_eq(zep_topo_diff(a, a, &out, &err), ZEP_OK);
+    ck_assert_uint_eq(out.len, 0);
+    b->node[1].nic[0].up = b->node[2].nic[0].up = 0;
+    b->node[0].state = strdup("drained");
+    ck_assert_int_eq(zep_topo_diff(a, b, &out, &err), ZEP_OK);
+    ck_assert_str_eq(out.data, "+ node node4\n~ nodes node[1-2]: NIC nic0 (nic0) is down, up before\n~ node node0: state 'drained', 'unknown' before\n~ fabric net, switch leaf0: nodes 'node[0-4]', 'node[0-3]' before\n");
+    zep_buf_free(&out);
+    ck_assert_int_eq(zep_topo_diff(b, a, &out, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(out.data, "- node node4\n"));
+    zep_buf_free(&out);
+    zep_topo_free(a);
+    zep_topo_free(b);
+}
+END_TEST
+
+/* --- formats of other tools, read back --- */
+
+typedef int (*write_fn)(const struct zep_topo *t, struct zep_buf *b, struct zep_error *err);
+typedef int (*load_fn)(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
+
+static struct zep_topo *through(const struct zep_topo *t, write_fn write, load_fn load)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_source_request q = {.file = "f"};
+    struct zep_topo *u = NULL;
+    struct zep_error err = {0};
+
+    ck_assert_msg(write(t, &b, &err) == ZEP_OK, "%s", err.text);
+    q.text = b.data;
+    q.len = b.len;
+    ck_assert_msg(load(&q, &u, &err) == ZEP_OK, "%s\n%s", err.text, b.data);
+    zep_buf_free(&b);
+    return u;
+}
+
+static void same_distances(const struct zep_topo *a, const struct zep_topo *b)
+{
+    ck_assert_int_eq(a->n_node, b->n_node);
+    for (int i = 0; i < a->n_node; i++)
+        for (int k = 0; k < a->n_node; k++) {
+            int x = zep_topo_find_node(b, a->node[i].id), y = zep_topo_find_node(b, a->node[k].id);
+
+            ck_assert_int_ge(x, 0);
+            if (zep_topo_node_distance(a, i, k) != zep_topo_node_distance(b, x, y))
+                ck_abort_msg("%s and %s: %d and %d", a->node[i].id, a->node[k].id, zep_topo_node_distance(a, i, k), zep_topo_node_distance(b, x, y));
+        }
+}
+
+START_TEST(trees_read_back)
+{
+    struct zep_topo *t = NULL, *u;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_synthetic("nodes:14 leaf:4", &t, &err), ZEP_OK);
+    u = through(t, zep_topo_to_slurm_conf, zep_topo_from_slurm_conf);
+    same_distances(t, u);
+    zep_topo_free(u);
+    u = through(t, zep_topo_to_slurm_yaml, zep_topo_from_slurm_yaml);
+    same_distances(t, u);
+    zep_topo_free(u);
+    u = through(t, zep_topo_to_labels, zep_topo_from_nodelist);
+    same_distances(t, u);
+    zep_topo_free(u);
+    zep_topo_free(t);
+    t = parse(HEAD "x\nnodes: [{id: 'n[1-4]'}]\nfabrics:\n- name: b\n  kind: blocks\n  block_sizes: [2, 4]\n  switches:\n  - {name: b0, nodes: 'n[1-2]'}\n  - {name: b1, nodes: 'n[3-4]'}\n");
+    u = through(t, zep_topo_to_slurm_conf, zep_topo_from_slurm_conf);
+    ck_assert_int_eq(u->fabric[0].kind, ZEP_FABRIC_BLOCKS);
+    ck_assert_int_eq(u->fabric[0].block_size[1], 4);
+    same_distances(t, u);
+    zep_topo_free(u);
+    u = through(t, zep_topo_to_labels, zep_topo_from_nodelist);
+    ck_assert_int_eq(u->fabric[0].kind, ZEP_FABRIC_BLOCKS);
+    same_distances(t, u);
+    zep_topo_free(u);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(nodes_on_upper_switches)
+{
+    struct zep_topo *t = parse(HEAD "x\nnodes: [{id: 'n[1-3]'}]\nfabrics:\n- name: b\n  switches:\n  - {name: l0, parents: [top], nodes: 'n[1-2]'}\n  - {name: top, nodes: n3}\n"), *u;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "SwitchName=top-nodes Nodes=n3\nSwitchName=top Switches=top-nodes,l0\n")); /* Slurm takes nodes on leaves only */
+    zep_buf_free(&b);
+    u = through(t, zep_topo_to_slurm_conf, zep_topo_from_slurm_conf);
+    zep_topo_free(u);
+    free(t->fabric[0].sw[0].name);
+    t->fabric[0].sw[0].name = strdup("a b");
+    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "switch 'a b': Slurm takes names of 1 to 64 characters"));
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(rails_for_slurm)
+{
+    struct zep_topo *t = NULL, *u;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_preset("dgx-h100", 4, &t, &err), ZEP_OK);
+    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "SwitchName=rails0 Nodes=node[0-3]\n"));
+    zep_buf_free(&b);
+    u = through(t, zep_topo_to_slurm_conf, zep_topo_from_slurm_conf);
+    ck_assert_int_eq(u->n_node, 4);
+    zep_topo_free(u);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(hostfiles)
+{
+    struct zep_topo *t = parse(HEAD "x\nnodes:\n- {id: 'n[1-4]', devices: [{key: a}, {key: b}]}\nfabrics:\n- name: b\n  switches:\n  - {name: l0, parents: [top], nodes: 'n[4,1]'}\n  - {name: l1, parents: [top], nodes: 'n[3,2]'}\n  - {name: top}\n");
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_to_hostfile(t, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "n4 slots=2\nn1 slots=2\nn3 slots=2\nn2 slots=2\n");
+    zep_buf_free(&b);
+    ck_assert_int_eq(zep_topo_to_ranks(t, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "n4\nn4\nn1\nn1\nn3\nn3\nn2\nn2\n");
+    zep_buf_free(&b);
+    ck_assert_int_eq(zep_topo_to_dot(t, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "graph topology {"));
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* Everything that a topology holds survives YAML and JSON. */
+START_TEST(presets_read_back)
+{
+    for (int i = 0; zep_preset_name(i); i++) {
+        struct zep_topo *t = NULL, *u = NULL;
+        struct zep_buf a = ZEP_BUF_INIT, b = ZEP_BUF_INIT, j = ZEP_BUF_INIT;
+        struct zep_error err = {0};
+
+        ck_assert_msg(zep_topo_preset(zep_preset_name(i), 0, &t, &err) == ZEP_OK, "%s", err.text);
+        zep_topo_add_conflict(t, "node x", "memory", "1GB", ZEP_SRC_NODE, "2GB", ZEP_SRC_CONTROLLER);
+        ck_assert_int_eq(zep_topo_to_yaml(t, &a, &err), ZEP_OK);
+        u = parse(a.data);
+        ck_assert_int_eq(zep_topo_to_yaml(u, &b, &err), ZEP_OK);
+        ck_assert_str_eq(a.data, b.data);
+        zep_topo_free(u);
+        zep_buf_free(&b);
+        ck_assert_int_eq(zep_topo_to_json(t, &j, &err), ZEP_OK);
+        ck_assert_msg(zep_detect_from_json("f", j.data, j.len, &u, &err) == ZEP_OK, "%s", err.text);
+        ck_assert_int_eq(zep_topo_to_yaml(u, &b, &err), ZEP_OK);
+        ck_assert_str_eq(a.data, b.data);
+        for (int k = 0; k < t->node[0].n_device; k++) /* every device has its NICs, and no NIC is idle */
+            ck_assert_int_eq(t->node[0].device[k].nic, k * t->node[0].n_nic / t->node[0].n_device);
+        for (int k = 0; t->node[0].n_device && k < t->node[0].n_nic; k++)
+            ck_assert_int_eq(zep_nic_is_used(&t->node[0], k), 1);
+        zep_buf_free(&a);
+        zep_buf_free(&b);
+        zep_buf_free(&j);
+        zep_topo_free(t);
+        zep_topo_free(u);
+    }
+}
+END_TEST
+
+/* A large cluster with all its GPUs as topology.yaml. */
+START_TEST(yaml_large)
+{
+    struct zep_topo *t = NULL, *u;
+    struct zep_buf a = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_preset("dgx-h100", 16384, &t, &err), ZEP_OK);
+    ck_assert_int_eq(zep_topo_to_yaml(t, &a, &err), ZEP_OK);
+    ck_assert_uint_lt(a.len, 40000);
+    u = parse(a.data);
+    ck_assert_int_eq(u->n_node, 16384);
+    ck_assert_int_eq(u->node[16383].n_device, 8);
+    zep_buf_free(&a);
+    zep_topo_free(t);
+    zep_topo_free(u);
+}
+END_TEST
+
+#define ROWS(a) ((int)(sizeof(a) / sizeof(a)[0]))
+
+int main(void)
+{
+    Suite *s = suite_create("topology: several sources, other formats");
+    TCase *t = tcase_create("all");
+    SRunner *r;
+    int failed;
+
+    suite_add_tcase(s, t);
+    tcase_set_timeout(t, 30);
+    tcase_add_test(t, names);
+    tcase_add_test(t, ambiguous);
+    tcase_add_loop_test(t, stronger_holds, 0, ROWS(precedence));
+    tcase_add_test(t, unknown_never_overrides);
+    tcase_add_test(t, counted_devices);
+    tcase_add_test(t, relations);
+    tcase_add_test(t, fabrics);
+    tcase_add_test(t, siblings);
+    tcase_add_test(t, probe_stream);
+    tcase_add_test(t, differences);
+    tcase_add_test(t, trees_read_back);
+    tcase_add_test(t, nodes_on_upper_switches);
+    tcase_add_test(t, rails_for_slurm);
+    tcase_add_test(t, hostfiles);
+    tcase_add_test(t, presets_read_back);
+    tcase_add_test(t, yaml_large);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_NORMAL);
+    failed = srunner_ntests_failed(r);
+    srunner_free(r);
+    return failed ? 1 : 0;
+}
