@@ -6,6 +6,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
+#include <sys/statvfs.h>
+#include <sys/utsname.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/fs.h"
@@ -341,6 +345,78 @@ static int machine_name(struct local *l)
     return (l->node->model = strdup(product)) ? 0 : -1;
 }
 
+/* In a container or a virtual network a node's interfaces are no PCI devices: they are taken where there are no others. Their rate is nobody's: it stays unknown. */
+static int scan_virtual(struct local *l)
+{
+    char **name = NULL, path[512], word[128];
+    struct zep_error err;
+    int n = 0, rc = 0;
+
+    if (l->node->n_nic || !l->sysfs.root)
+        return 0;
+    snprintf(path, sizeof path, "%.400s/sys/class/net", l->sysfs.root);
+    if (zep_fs_list(path, &name, &n, &err) < 0)
+        return 0;
+    for (int i = 0; i < n; i++) {
+        struct zep_nic *c;
+
+        if (rc == 0 && strcmp(name[i], "lo") && l->node->n_nic < ZEP_MAX_PCI && zep_sysfs_word(&l->sysfs, word, "/sys/class/net/%s/type", name[i]) && atoi(word) == 1 &&
+            !zep_sysfs_exists(&l->sysfs, "/sys/class/net/%s/bridge", name[i]) && !zep_sysfs_exists(&l->sysfs, "/sys/class/net/%s/master", name[i]) && !zep_sysfs_exists(&l->sysfs, "/sys/class/net/%s/device", name[i])) {
+            if (!(c = zep_node_add_nic(l->node, name[i], name[i])) || !(c->link = strdup("ethernet"))) {
+                rc = -1;
+            } else {
+                c->source = ZEP_SRC_NODE;
+                c->rdma = 0;
+                if (zep_sysfs_word(&l->sysfs, word, "/sys/class/net/%s/operstate", name[i]) && strcmp(word, "unknown"))
+                    c->up = !strcmp(word, "up");
+            }
+        }
+        free(name[i]);
+    }
+    free(name);
+    return rc;
+}
+
+/* What `zeppelin doctor` compares between nodes. */
+static int add_notes(struct local *l)
+{
+    struct rlimit lim;
+    struct statvfs shm;
+    struct timespec now;
+    struct utsname u;
+    char text[128], word[128];
+    const char *visible = getenv("CUDA_VISIBLE_DEVICES");
+    int n_gpu = 0, bad = 0;
+
+    if (getrlimit(RLIMIT_MEMLOCK, &lim) == 0) {
+        snprintf(text, sizeof text, lim.rlim_cur == RLIM_INFINITY ? "unlimited" : "%llu", (unsigned long long)lim.rlim_cur);
+        bad |= zep_node_add_note(l->node, "memlock", text);
+    }
+    if (statvfs("/dev/shm", &shm) == 0) {
+        snprintf(text, sizeof text, "%llu", (unsigned long long)shm.f_blocks * shm.f_frsize);
+        bad |= zep_node_add_note(l->node, "shm", text);
+        snprintf(text, sizeof text, "%llu", (unsigned long long)shm.f_bavail * shm.f_frsize);
+        bad |= zep_node_add_note(l->node, "shm_free", text);
+    }
+    clock_gettime(CLOCK_REALTIME, &now);
+    snprintf(text, sizeof text, "%lld.%03ld", (long long)now.tv_sec, now.tv_nsec / 1000000);
+    bad |= zep_node_add_note(l->node, "clock", text);
+    if (uname(&u) == 0)
+        bad |= zep_node_add_note(l->node, "kernel", u.release);
+    bad |= zep_node_add_note(l->node, "zeppelin", PACKAGE_VERSION);
+    if (zep_sysfs_word(&l->sysfs, word, "/sys/module/nvidia/version"))
+        bad |= zep_node_add_note(l->node, "nvidia driver", word);
+    if (zep_sysfs_word(&l->sysfs, word, "/sys/module/mlx5_core/version"))
+        bad |= zep_node_add_note(l->node, "mlx5 driver", word);
+    if (visible)
+        bad |= zep_node_add_note(l->node, "CUDA_VISIBLE_DEVICES", visible);
+    while (n_gpu < 64 && zep_sysfs_exists(&l->sysfs, "/dev/nvidia%d", n_gpu))
+        n_gpu++;
+    snprintf(text, sizeof text, "%d", n_gpu);
+    bad |= zep_node_add_note(l->node, "gpu files", text);
+    return bad;
+}
+
 /* All that can be asked; negative: out of memory. */
 static int detect(struct local *l, const char *xml, const char *nvml, struct zep_error *err)
 {
@@ -351,7 +427,9 @@ static int detect(struct local *l, const char *xml, const char *nvml, struct zep
     if (add_names(l, xml) < 0)
         return -1;
     scan_cpu(l);
-    if (machine_name(l) < 0 || scan_pci(l) < 0 || ((!xml || nvml) && zep_nvml_read(l->topo, l->node, nvml) < 0))
+    if (machine_name(l) < 0 || scan_pci(l) < 0 || scan_virtual(l) < 0 || ((!xml || nvml) && zep_nvml_read(l->topo, l->node, nvml) < 0))
+        return -1;
+    if (!xml && add_notes(l) < 0)
         return -1;
     if (!xml && addr && zep_slurm_add_addr(l->topo, 0, addr, pattern, err) < 0)
         return -1;

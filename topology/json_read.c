@@ -162,6 +162,7 @@ static int read_devices(struct reader *r, const json_t *list, struct zep_node *n
 static int read_nodes(struct reader *r, const json_t *list)
 {
     const json_t *j, *a;
+    const char *key;
     size_t i, k;
     int rc;
 
@@ -175,6 +176,9 @@ static int read_nodes(struct reader *r, const json_t *list)
             return zep_error_nomem(r->err, "topology");
         json_array_foreach(json_object_get(j, "aliases"), k, a)
             if (json_is_string(a) && zep_node_add_alias(n, json_string_value(a)) < 0)
+                return zep_error_nomem(r->err, "topology");
+        json_object_foreach(json_object_get(j, "notes"), key, a)
+            if (json_is_string(a) && zep_node_add_note(n, key, json_string_value(a)) < 0)
                 return zep_error_nomem(r->err, "topology");
         n->sockets = get_int(j, "sockets", 0);
         n->cores_per_socket = get_int(j, "cores_per_socket", 0);

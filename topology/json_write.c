@@ -135,6 +135,13 @@ static json_t *node_json(const struct zep_node *n)
         put_source(o, "state_source", n->state_source);
     json_object_set_new(o, "nics", nics);
     json_object_set_new(o, "devices", devices);
+    if (n->n_note) {
+        json_t *notes = json_object();
+
+        for (int i = 0; i < n->n_note; i++)
+            put_text(notes, n->note[i].key, n->note[i].value);
+        json_object_set_new(o, "notes", notes);
+    }
     return o;
 }
 

@@ -580,6 +580,9 @@ static int merge_node(struct merge *m, int node, const struct zep_node *s, int *
     for (int k = 0; k < s->n_alias; k++)
         if (zep_node_add_alias(d, s->alias[k]) < 0)
             return no_memory(m);
+    for (int k = 0; k < s->n_note; k++)
+        if (zep_node_add_note(d, s->note[k].key, s->note[k].value) < 0)
+            return no_memory(m);
     if ((rc = merge_text(m, where, "state", &d->state, d->state_source, s->state, s->state_source)) < 0 || (rc = merge_text(m, where, "model", &d->model, d->state_source, s->model, s->state_source)) < 0 ||
         (rc = merge_text(m, where, "resources", &d->resources, d->state_source, s->resources, s->state_source)) < 0 ||
         (rc = merge_int(m, where, "sockets", 0, &d->sockets, d->cpu_source, s->sockets, s->cpu_source)) < 0 ||

@@ -91,6 +91,11 @@ static void free_node(struct zep_node *n)
     for (int i = 0; i < n->n_nic; i++)
         zep_nic_clear(&n->nic[i]);
     free(n->nic);
+    for (int i = 0; i < n->n_note; i++) {
+        free(n->note[i].key);
+        free(n->note[i].value);
+    }
+    free(n->note);
 }
 
 static void free_fabric(struct zep_fabric *f)
@@ -324,6 +329,38 @@ int zep_node_set_peer(struct zep_node *node, int dev, int peer, enum zep_distanc
     int rc = d == ZEP_DIST_UNKNOWN && !node->device[dev].peer_dist ? ZEP_OK : set_byte(&node->device[dev].peer_dist, node->n_device, peer, (int)d);
 
     return rc < 0 ? rc : set_byte(&node->device[dev].peer_nvlink, node->n_device, peer, n_nvlink);
+}
+
+int zep_node_add_note(struct zep_node *node, const char *key, const char *value)
+{
+    struct zep_note *p;
+    char *k, *v = strdup(value);
+
+    for (int i = 0; v && i < node->n_note; i++)
+        if (!strcmp(node->note[i].key, key)) {
+            free(node->note[i].value);
+            node->note[i].value = v;
+            return ZEP_OK;
+        }
+    k = strdup(key);
+    p = room_small(node->note, node->n_note, sizeof *p);
+    if (p)
+        node->note = p;
+    if (!p || !k || !v) {
+        free(k);
+        free(v);
+        return ZEP_ENOMEM;
+    }
+    p[node->n_note++] = (struct zep_note){k, v};
+    return ZEP_OK;
+}
+
+const char *zep_node_note(const struct zep_node *node, const char *key)
+{
+    for (int i = 0; i < node->n_note; i++)
+        if (!strcmp(node->note[i].key, key))
+            return node->note[i].value;
+    return NULL;
 }
 
 int zep_topo_add_conflict(struct zep_topo *topo, const char *where, const char *what, const char *kept, enum zep_source kept_source, const char *lost, enum zep_source lost_source)

@@ -75,6 +75,10 @@ struct zep_nic {
     struct zep_fact bw;
 };
 
+struct zep_note { /* what a node says of itself beside its topology: limits, versions, its clock */
+    char *key, *value;
+};
+
 struct zep_node {
     char *id;
     int n_alias;
@@ -90,6 +94,8 @@ struct zep_node {
     struct zep_device *device;
     int n_nic;
     struct zep_nic *nic;
+    int n_note;
+    struct zep_note *note; /* for zeppelin doctor; part of JSON, not of topology.yaml */
 };
 
 struct zep_switch {
@@ -153,6 +159,8 @@ int zep_fabric_add_block_size(struct zep_fabric *fabric, int n_node);
 /* What a source says of pairs; after all NICs and devices of the node were added. */
 int zep_node_set_nic_distance(struct zep_node *node, int dev, int nic, enum zep_distance d);
 int zep_node_set_peer(struct zep_node *node, int dev, int peer, enum zep_distance d, int n_nvlink);
+int zep_node_add_note(struct zep_node *node, const char *key, const char *value); /* replaces one of that key */
+const char *zep_node_note(const struct zep_node *node, const char *key); /* NULL absent */
 int zep_topo_add_conflict(struct zep_topo *topo, const char *where, const char *what, const char *kept, enum zep_source kept_source, const char *lost, enum zep_source lost_source);
 int zep_topo_warn(struct zep_topo *topo, const char *fmt, ...) ZEP_PRINTF(2, 3);
 /* Names unique, aliases unambiguous (an alias of two nodes is an error naming both), indices in range, no cycle of switches; computes switch levels. */

@@ -348,6 +348,53 @@ START_TEST(recorded_machines)
 }
 END_TEST
 
+/* NVML has an order of its own and shows a part of the GPUs: facts go to the right ones by PCI address. */
+START_TEST(nvml)
+{
+    const struct machine *m = &machines[0];
+    const char *build = getenv("ZEP_BUILDDIR");
+    struct part *part[40];
+    struct zep_error err = {0};
+    struct zep_topo *t;
+    char lib[4200];
+    int n = 0, n_mig = 0, a = -1, b = -1;
+
+    snprintf(dir, sizeof dir, "test_machines.XXXXXX");
+    ck_assert_ptr_nonnull(mkdtemp(dir));
+    for (const struct part *p = m->part; p->what != END; p++)
+        part[n++] = (struct part *)p;
+    put_xml(m, part, n);
+    snprintf(lib, sizeof lib, "%s/tests/unit/.libs/fake_nvml.so", build ? build : ".");
+    t = detect(lib);
+    ck_assert_int_eq(t->node[0].n_device, 9); /* two slices in place of one GPU */
+    for (int i = 0; i < t->node[0].n_device; i++) {
+        const struct zep_device *d = &t->node[0].device[i];
+
+        if (!strcmp(d->key, "0000:24:00.0")) {
+            a = i;
+            ck_assert_str_eq(d->uuid, "GPU-24");
+            ck_assert_int_eq(d->mem_bytes, 80000000000);
+            ck_assert_double_eq_tol(d->bw.value, 100e9, 1); /* four links of 25 GB/s */
+            ck_assert_int_eq(d->bw.derived, 1);
+        }
+        b = !strcmp(d->key, "0000:03:00.0") ? i : b;
+        if (d->mig) {
+            n_mig++;
+            ck_assert_msg(!strcmp(d->mig, !strcmp(d->uuid, "MIG-a") ? "3g.39gb" : "4g.39gb"), "%s is %s", d->uuid, d->mig);
+            ck_assert_str_eq(t->node[0].nic[d->nic].name, "mlx5_1"); /* as its GPU */
+        }
+    }
+    ck_assert_int_eq(n_mig, 2);
+    ck_assert_int_ge(a, 0);
+    ck_assert_int_ge(b, 0);
+    ck_assert_int_eq(t->node[0].device[a].peer_nvlink[b], 2);
+    ck_assert_int_eq(t->fabric[0].kind, ZEP_FABRIC_BLOCKS);
+    ck_assert_str_eq(t->fabric[0].sw[0].name, "01020304-0506-0708-090a-0b0c0d0e0f10");
+    zep_topo_free(t);
+    ck_assert_int_eq(zep_fs_remove_tree(dir, &err), ZEP_OK);
+}
+END_TEST
+
 #define ROWS(a) ((int)(sizeof(a) / sizeof(a)[0]))
 #endif
 
@@ -362,6 +409,7 @@ int main(void)
     tcase_set_timeout(t, 60);
 #ifdef HAVE_HWLOC
     tcase_add_loop_test(t, recorded_machines, 0, 4 * ROWS(machines));
+    tcase_add_test(t, nvml);
 #endif
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
