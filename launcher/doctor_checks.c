@@ -104,14 +104,17 @@ static void check_siblings(struct zep_doctor *d)
 }
 
 /* Sources that disagree: a number of GPUs is grave, the rest is worth a look. */
+static int on_conflict(void *arg, const char *where, const struct zep_conflict *c)
+{
+    zep_doctor_say(arg, !strcmp(c->what, "number of devices") ? ERROR : WARNING, "sources", "find out which source is right and mend the other (slurm.conf, gres.conf, labels)", "%.300s: %s: %s (%s), but %s (%s)", where, c->what,
+                   c->kept, zep_source_name(c->kept_source), c->lost, zep_source_name(c->lost_source));
+    return 0;
+}
+
 static void check_conflicts(struct zep_doctor *d)
 {
-    for (int i = 0; i < d->topo->n_conflict && i < MANY; i++) {
-        const struct zep_conflict *c = &d->topo->conflict[i];
-
-        zep_doctor_say(d, !strcmp(c->what, "number of devices") ? ERROR : WARNING, "sources", "find out which source is right and mend the other (slurm.conf, gres.conf, labels)", "%s: %s: %s (%s), but %s (%s)", c->where, c->what,
-                       c->kept, zep_source_name(c->kept_source), c->lost, zep_source_name(c->lost_source));
-    }
+    if (zep_topo_fold_conflicts(d->topo, MANY, on_conflict, d, NULL) < 0)
+        d->failed = 1;
     if (!d->topo->n_conflict)
         zep_doctor_say(d, OK, "sources", NULL, "no two sources disagree");
 }
@@ -400,8 +403,10 @@ static void check_leaves(struct zep_doctor *d)
     if (d->in_job && n > needed)
         zep_doctor_say(d, WARNING, "leaves", "ask for --switches=N with a time to wait (#SBATCH --switches=1@30:00)", "%d nodes hang on %d leaves, %d would do (the largest leaf of the cluster has %d nodes)", d->topo->n_node, n, needed,
                        largest);
+    else if (d->in_job)
+        zep_doctor_say(d, OK, "leaves", NULL, "%d node%s on %d lea%s: no fewer would do", want, want == 1 ? "" : "s", n, n == 1 ? "f" : "ves");
     else
-        zep_doctor_say(d, OK, "leaves", NULL, d->in_job ? "%d node%s on %d leaves: no fewer would do" : "%d node%s need %d of %d leaves", want, want == 1 ? "" : "s", d->in_job ? n : needed, n);
+        zep_doctor_say(d, OK, "leaves", NULL, "%d node%s need%s %d of %d lea%s", want, want == 1 ? "" : "s", want == 1 ? "s" : "", needed, n, n == 1 ? "f" : "ves");
 }
 
 /* --- the job --- */

@@ -163,9 +163,13 @@ static int find_host(const struct zep_topo *t, const char *host)
     return at;
 }
 
+/* Three digits: a measurement has no more. */
 static struct zep_fact measured(double v)
 {
-    return (struct zep_fact){.value = v, .source = ZEP_SRC_MEASURED};
+    char text[32];
+
+    snprintf(text, sizeof text, "%.2e", v);
+    return (struct zep_fact){.value = strtod(text, NULL), .source = ZEP_SRC_MEASURED};
 }
 
 static void apply_devices(struct zep_topo *t, int node, double bytes_s)

@@ -476,3 +476,82 @@ int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep
                        a->net_latency_s.value > 0 ? zep_format_time(a->net_latency_s.value, y) : "unknown");
     return rc == ZEP_OK ? zep_buf_ok(out, err) : rc;
 }
+
+/* --- conflicts, folded --- */
+
+/* "node n1, NIC x" without the name of the node: ", NIC x". NULL: it is not of a node. */
+static const char *rest_of(const char *where, char name[256])
+{
+    size_t len;
+
+    if (strncmp(where, "node ", 5))
+        return NULL;
+    len = strcspn(where + 5, ",");
+    snprintf(name, 256, "%.*s", (int)len, where + 5);
+    return where + 5 + len;
+}
+
+static int same_conflict(const struct zep_conflict *a, const struct zep_conflict *b)
+{
+    char x[256], y[256];
+    const char *ra = rest_of(a->where, x), *rb = rest_of(b->where, y);
+
+    return ra && rb && !strcmp(ra, rb) && !strcmp(a->what, b->what) && !strcmp(a->kept, b->kept) && !strcmp(a->lost, b->lost) && a->kept_source == b->kept_source && a->lost_source == b->lost_source;
+}
+
+static int fold_where(const struct zep_topo *t, int first, char *done, char **where_out, struct zep_error *err)
+{
+    char (*name)[256] = zep_calloc((size_t)t->n_conflict, sizeof *name), *folded = NULL;
+    const char **list = zep_calloc((size_t)t->n_conflict, sizeof *list), *rest;
+    struct zep_buf b = ZEP_BUF_INIT;
+    int n = 0, rc = name && list ? ZEP_OK : zep_error_nomem(err, "conflicts");
+
+    for (int i = first; i < t->n_conflict && rc == ZEP_OK; i++)
+        if (!done[i] && same_conflict(&t->conflict[first], &t->conflict[i])) {
+            done[i] = 1;
+            rest_of(t->conflict[i].where, name[n]);
+            list[n] = name[n];
+            n++;
+        }
+    if (rc == ZEP_OK && (rc = zep_hostlist_fold(n, list, &folded, err)) == ZEP_OK) {
+        rest = rest_of(t->conflict[first].where, name[0]);
+        zep_buf_printf(&b, "%s %s%s", n == 1 ? "node" : "nodes", folded, rest);
+        rc = zep_buf_steal(&b, where_out, err);
+    }
+    free(folded);
+    free(list);
+    free(name);
+    return rc;
+}
+
+int zep_topo_fold_conflicts(const struct zep_topo *t, int most, zep_conflict_fn fn, void *arg, struct zep_error *err)
+{
+    char *done = zep_calloc((size_t)t->n_conflict + 1, 1), text[64];
+    int rc = done ? ZEP_OK : zep_error_nomem(err, "conflicts"), n = 0, left = 0;
+
+    for (int i = 0; i < t->n_conflict && rc >= 0; i++) {
+        char *where = NULL, name[256];
+
+        if (done[i])
+            continue;
+        if (n++ >= most) {
+            left += !done[i];
+            continue;
+        }
+        done[i] = 0;
+        if (!rest_of(t->conflict[i].where, name))
+            rc = fn(arg, t->conflict[i].where, &t->conflict[i]);
+        else if ((rc = fold_where(t, i, done, &where, err)) == ZEP_OK)
+            rc = fn(arg, where, &t->conflict[i]);
+        done[i] = 1;
+        free(where);
+    }
+    if (left && rc >= 0) {
+        struct zep_conflict rest = t->conflict[t->n_conflict - 1];
+
+        snprintf(text, sizeof text, "and %d more, the last of", left);
+        rc = fn(arg, text, &rest);
+    }
+    free(done);
+    return rc < 0 ? rc : ZEP_OK;
+}

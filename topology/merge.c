@@ -216,8 +216,10 @@ static int merge_size(struct merge *m, const char *where, const char *what, int6
 
     if (!src)
         return ZEP_OK;
+    snprintf(a, sizeof a, "%.4g GB", (double)*dst / 1e9);
+    snprintf(b, sizeof b, "%.4g GB", (double)src / 1e9);
     if (*dst && fabs((double)*dst - (double)src) > 0.05 * (double)(*dst > src ? *dst : src))
-        rc = conflict(m, where, what, wins, zep_format_size(*dst, a), ds, zep_format_size(src, b), ss);
+        rc = conflict(m, where, what, wins, a, ds, b, ss);
     if (wins)
         *dst = src;
     return rc;

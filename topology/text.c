@@ -269,6 +269,12 @@ static int put_fabric(const struct zep_topo *topo, const struct zep_fabric *f, s
     return ZEP_OK;
 }
 
+static int put_conflict(void *arg, const char *where, const struct zep_conflict *c)
+{
+    zep_buf_printf(arg, "    %s: %s: %s (%s), not %s (%s)\n", where, c->what, c->kept, zep_source_name(c->kept_source), c->lost, zep_source_name(c->lost_source));
+    return 0;
+}
+
 int zep_topo_to_text(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
 {
     char text[ZEP_UNIT_BUF];
@@ -287,16 +293,9 @@ int zep_topo_to_text(const struct zep_topo *topo, struct zep_buf *b, struct zep_
     for (int i = 0; i < topo->n_fabric; i++)
         if ((rc = put_fabric(topo, &topo->fabric[i], b, err)) < 0)
             return rc;
-    for (int i = 0; i < topo->n_conflict; i++) {
-        const struct zep_conflict *c = &topo->conflict[i];
-
-        if (i == 0)
-            zep_buf_printf(b, "%d fact%s on which sources disagree (the stronger source holds: user, measured, node, controller, site, label, preset, default)\n", topo->n_conflict, topo->n_conflict == 1 ? "" : "s");
-        if (i == MAX_CONFLICTS) {
-            zep_buf_printf(b, "    ... %d more\n", topo->n_conflict - MAX_CONFLICTS);
-            break;
-        }
-        zep_buf_printf(b, "    %s: %s: %s (%s), not %s (%s)\n", c->where, c->what, c->kept, zep_source_name(c->kept_source), c->lost, zep_source_name(c->lost_source));
-    }
+    if (topo->n_conflict)
+        zep_buf_puts(b, "facts on which sources disagree (the stronger source holds: user, measured, node, controller, site, label, preset, default):\n");
+    if ((rc = zep_topo_fold_conflicts(topo, MAX_CONFLICTS, put_conflict, b, err)) < 0)
+        return rc;
     return zep_buf_ok(b, err);
 }

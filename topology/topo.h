@@ -196,6 +196,9 @@ int zep_topo_merge(struct zep_topo *dst, const struct zep_topo *src, struct zep_
 /* Nodes that differ from most of their kind: a warning-like text for each difference ("node 'n3': NIC mlx5_2 is down, up on its 7 siblings"). Calls back; stops at a negative return. */
 typedef int (*zep_sibling_fn)(void *arg, int node, const char *text);
 int zep_topo_siblings(const struct zep_topo *topo, zep_sibling_fn fn, void *arg, struct zep_error *err);
+/* Conflicts, those that are equal on several nodes as one: "nodes n[0-3], NIC mlx5_0". At most `most` calls, then one with where "..." for the rest. */
+typedef int (*zep_conflict_fn)(void *arg, const char *where, const struct zep_conflict *c);
+int zep_topo_fold_conflicts(const struct zep_topo *topo, int most, zep_conflict_fn fn, void *arg, struct zep_error *err);
 /* In words what changed from a to b, a line each; nothing when they are equal. */
 int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep_buf *out, struct zep_error *err);
 
