@@ -46,7 +46,7 @@ static const struct cli cli = {
     "  --from KIND[:ARG]  a source of `zeppelin topo`, or a file; several are merged\n"
     "  --topology FILE    --from FILE\n"
     "  --synthetic TEXT   'nodes:2 dev:4 nic:2 nvlink:200GB/s net:200Gb/s'\n"
-    "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin topo --list-presets)\n"
+    "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin-topo(1))\n"
     "  --slurm, --local   the Slurm cluster; this machine\n"
     "  --nodes N          only the first N nodes\n"
     "  --devices D        devices a node (default: all)\n"

@@ -10,7 +10,7 @@ options_of()
     grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z-]*' | grep -oE -- '--[a-z-]+' | sort -u | tr '\n' ' '
 }
 
-is "$(tr '\n' ' ' <<<"$verbs")" "topo plan run submit report data job " "the verbs"
+is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan run submit report data job " "the verbs"
 for v in $verbs; do
     help=$("$zeppelin" "$v" --help | options_of)
     page=$(sed 's/\\-/-/g' "$top/man/zeppelin-$v.1" | sed '/^\.SH EXIT STATUS/,$d' | options_of)
@@ -40,7 +40,7 @@ else
 fi
 
 # the examples, in order, in an empty folder
-for v in topo plan job; do
+for v in topo doctor plan job; do
     sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g' >commands
     while read -r command; do
         run bash -c "PATH=$build:\$PATH; $command"
