@@ -2,8 +2,10 @@
 #include "launcher/precheck.h"
 
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
+#include "common/arena.h"
 #include "common/yaml.h"
 #include "planner/dataset.h"
 #include "planner/plan.h"
@@ -32,6 +34,20 @@ int zep_precheck_job(const struct zep_job *job, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* The first million tokens: a set of another vocabulary is found here; the ranks look at every token that they use. */
+static int check_tokens(const struct zep_dataset *set, int64_t vocab, int64_t longest, struct zep_error *err)
+{
+    int32_t *token = zep_calloc((size_t)longest, sizeof *token);
+    int rc = token ? ZEP_OK : zep_error_nomem(err, "tokens");
+
+    for (int64_t i = 0, n = 0; rc == ZEP_OK && i < zep_dataset_n_doc(set) && n < 1000000; i++) {
+        rc = zep_dataset_read_doc(set, i, vocab, token, err);
+        n += zep_dataset_len(set, i);
+    }
+    free(token);
+    return rc;
+}
+
 static int check_set(const struct zep_job *job, const char *key, const char *prefix, int n_dev, struct zep_error *err)
 {
     struct zep_dataset *set = NULL;
@@ -47,6 +63,8 @@ static int check_set(const struct zep_job *job, const char *key, const char *pre
     if (hold > 0 && longest > hold)
         rc = zep_error_set(err, ZEP_EINVAL, "plan.capacity %" PRId64 " tokens x %d devices = %" PRId64 " is %" PRId64 " tokens short of the longest document's %" PRId64 "; plan.capacity: %" PRId64 " would fit",
                            job->plan.capacity, n_dev, hold, longest - hold, longest, (longest + n_dev - 1) / n_dev);
+    if (rc == ZEP_OK)
+        rc = check_tokens(set, job->model.vocab, longest, err);
 out:
     zep_batches_free(batches);
     zep_dataset_close(set);

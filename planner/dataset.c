@@ -219,6 +219,16 @@ void zep_dataset_read(const struct zep_dataset *set, int64_t doc, int64_t begin,
     }
 }
 
+int zep_dataset_read_doc(const struct zep_dataset *set, int64_t doc, int64_t vocab, int32_t *out, struct zep_error *err)
+{
+    zep_dataset_read(set, doc, 0, set->len[doc], out);
+    for (int64_t i = 0; i < set->len[doc]; i++)
+        if (out[i] < 0 || out[i] >= vocab)
+            return zep_error_set(err, ZEP_EINVAL, "%s: token %lld of document %lld is %d: expected 0 to %lld (model.vocab is %lld)", set->bin.path, (long long)i, (long long)doc, out[i],
+                                 (long long)vocab - 1, (long long)vocab);
+    return ZEP_OK;
+}
+
 int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t *n_cut_out, struct zep_error *err)
 {
     int64_t n_long = 0, first = -1, n = 0, *begin, *len;

@@ -16,6 +16,8 @@ int64_t zep_dataset_n_token(const struct zep_dataset *set);
 int64_t zep_dataset_len(const struct zep_dataset *set, int64_t doc); /* tokens; zero-length documents were refused at open */
 /* Tokens [begin, end) of a document as int32. */
 void zep_dataset_read(const struct zep_dataset *set, int64_t doc, int64_t begin, int64_t end, int32_t *out);
+/* A whole document; a token outside of [0, vocab) is ZEP_EINVAL, naming data set, document and token. out: [len], undefined on failure. */
+int zep_dataset_read_doc(const struct zep_dataset *set, int64_t doc, int64_t vocab, int32_t *out, struct zep_error *err);
 /* Documents longer than context tokens: refused (ZEP_EINVAL, naming the first, its length and how many there are), or cut into documents of their own of context tokens each
  * and the rest (*n_cut_out: how many documents were cut). Document numbers change accordingly. */
 int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t *n_cut_out, struct zep_error *err);

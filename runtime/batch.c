@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/arena.h"
+#include "runtime/agree.h"
 
 /* A blob: n_doc, then the lengths, then the tokens; what rank 0 sends is what every rank uses. */
 static int open_blob(void *blob, size_t bytes, struct zep_batch *out, struct zep_error *err)
@@ -51,11 +52,12 @@ static void *make_blob(const int64_t *len, int n_doc, size_t *bytes_out)
     return blob;
 }
 
-static int read_documents(const struct zep_dataset *set, const int32_t *doc, int n_doc, void **blob_out, size_t *bytes_out, struct zep_error *err)
+static int read_documents(const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, void **blob_out, size_t *bytes_out, struct zep_error *err)
 {
     int64_t *len = zep_calloc((size_t)n_doc + 1, sizeof *len);
     int32_t *token;
     char *blob;
+    int rc = ZEP_OK;
 
     if (!len)
         return zep_error_nomem(err, "batch");
@@ -67,24 +69,27 @@ static int read_documents(const struct zep_dataset *set, const int32_t *doc, int
         return zep_error_nomem(err, "batch");
     }
     token = (int32_t *)((int64_t *)(void *)blob + 1 + n_doc);
-    for (int i = 0; i < n_doc; i++) {
-        zep_dataset_read(set, doc[i], 0, len[i], token);
+    for (int i = 0; rc == ZEP_OK && i < n_doc; i++) {
+        rc = zep_dataset_read_doc(set, doc[i], vocab, token, err);
         token += len[i];
     }
     free(len);
-    *blob_out = blob;
-    return ZEP_OK;
+    if (rc < 0)
+        free(blob);
+    else
+        *blob_out = blob;
+    return rc;
 }
 
-int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err)
+int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err)
 {
     void *blob = NULL;
     size_t bytes = 0;
-    int rc;
+    int rc = ZEP_OK;
 
-    if (zep_comm_rank(comm) == 0 && (rc = read_documents(set, doc, n_doc, &blob, &bytes, err)) < 0)
-        return rc;
-    if ((rc = zep_comm_bcast_blob(comm, 0, &blob, &bytes, err)) < 0 || (rc = open_blob(blob, bytes, out, err)) < 0) {
+    if (zep_comm_rank(comm) == 0)
+        rc = read_documents(set, vocab, doc, n_doc, &blob, &bytes, err);
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = zep_comm_bcast_blob(comm, 0, &blob, &bytes, err)) < 0 || (rc = open_blob(blob, bytes, out, err)) < 0) {
         free(blob);
         return rc;
     }

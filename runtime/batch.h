@@ -18,8 +18,8 @@ struct zep_batch {
     void *blob;      /* owns the arrays */
 };
 
-/* Rank 0 reads the documents, all get them. set and doc are used on rank 0 only. Collective. */
-int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err);
+/* Rank 0 reads the documents, all get them. set and doc are used on rank 0 only. A token outside of [0, vocab) is ZEP_EINVAL on all ranks. Collective. */
+int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err);
 /* From arrays, for tests: lengths and tokens are copied. */
 int zep_batch_make(const int64_t *len, int n_doc, const int32_t *token, struct zep_batch *out, struct zep_error *err);
 void zep_batch_free(struct zep_batch *batch);

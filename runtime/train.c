@@ -188,7 +188,7 @@ static int fetch_batch(struct zep_train *t, struct zep_batches *from, const stru
         rc = zep_batches_get(from, step, &doc, &n_doc, err);
     if ((rc = zep_agree(t->comm, rc, err)) < 0)
         return rc;
-    return zep_batch_share(t->comm, set, doc, n_doc, batch, err);
+    return zep_batch_share(t->comm, set, t->model->shape.vocab, doc, n_doc, batch, err);
 }
 
 static int build_plans(struct zep_train *t, const struct zep_batch *batch, uint64_t *digest_out, struct zep_error *err)

@@ -178,6 +178,14 @@ rm single/outcome.json
 run env SLURM_STEP_NUM_TASKS=4 "$build/zeppelin-rank" "$tmp/single"
 like "$err" 'started as 4 jobs of one rank' "also under srun without PMI"
 
+# a token beyond the vocabulary in what the launcher did not look at
+cp -r "$whole" vocab
+rm -rf vocab/checkpoints/* vocab/outcome.json
+sed -i 's/^  vocab: .*/  vocab: 64/' vocab/job.yaml
+run timeout 60 mpirun -np 4 "$build/zeppelin-rank" --ranks 4 "$tmp/vocab"
+like "$(cat vocab/outcome.json)" 'token [0-9]+ of document [0-9]+ is [0-9]+: expected 0 to 63 \(model.vocab is 64\)' "ranks refuse a token beyond the vocabulary"
+like "$(cat vocab/outcome.json)" '"phase": "(batch|evaluation)"' "before it is used"
+
 # instruction sets may differ between ranks
 cat >mixed <<MIX
 #!/bin/sh

@@ -75,6 +75,9 @@ bad 3 "$e cluster.tp is 2: tensor parallelism is planned and checked, but this v
 bad 2 "$e data.train: $tmp/nothing.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "a missing data set" "$zeppelin" run --set data.train=nothing job.yaml
 bad 2 "$e data.train: plan.capacity 100 tokens x 4 devices = 400 is 3696 tokens short of the longest document's 4096; plan.capacity: 1024 would fit" "a capacity below the longest document" \
     "$zeppelin" run --set plan.capacity=100 job.yaml
+run "$zeppelin" run --set model.vocab=64 job.yaml
+is "$status" 2 "tokens beyond the vocabulary: status 2"
+like "$err" 'data.train: .*set/train.bin: token [0-9]+ of document [0-9]+ is [0-9]+: expected 0 to 63 \(model.vocab is 64\)' "the message names set, document and token"
 run "$zeppelin" run --set data.too_long=refuse job.yaml
 is "$status" 2 "a document longer than the context is refused"
 like "$err" 'data.train: document [0-9]+ of .*set/train has [0-9]+ tokens, longer than the context of 4096 \(and so are [0-9]+ of [0-9]+\): data.too_long: cut would cut them' "the message names it and counts"

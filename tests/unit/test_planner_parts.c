@@ -364,7 +364,8 @@ START_TEST(datasets)
         const char *prefix = tmp_path("set");
         struct zep_dataset *set;
         struct zep_error err;
-        int32_t got[4];
+        int32_t got[4], doc[300];
+        char text[400];
         int64_t cut;
 
         make_set(prefix, dtypes[t], len, 4);
@@ -374,6 +375,12 @@ START_TEST(datasets)
         zep_dataset_read(set, 2, 10, 14, got);
         for (int k = 0; k < 4; k++)
             ck_assert_int_eq(got[k], (2 * 31 + (10 + k) * 7) % 200 + (t == 0 ? 0 : 1000));
+        /* every token below the vocabulary's size, or the first that is not is named */
+        ck_assert_int_eq(zep_dataset_read_doc(set, 3, t == 0 ? 200 : 1200, doc, &err), ZEP_OK);
+        ck_assert_int_eq(doc[63], (3 * 31 + 63 * 7) % 200 + (t == 0 ? 0 : 1000));
+        ck_assert_int_eq(zep_dataset_read_doc(set, 3, t == 0 ? 100 : 1100, doc, &err), ZEP_EINVAL);
+        snprintf(text, sizeof text, "%s.bin: token 1 of document 3 is %d: expected 0 to %d (model.vocab is %d)", prefix, t == 0 ? 100 : 1100, t == 0 ? 99 : 1099, t == 0 ? 100 : 1100);
+        ck_assert_str_eq(err.text, text);
         /* longer than the context: refused, or cut and counted */
         ck_assert_int_eq(zep_dataset_limit(set, 100, 0, &cut, &err), ZEP_EINVAL);
         ck_assert_ptr_nonnull(strstr(err.text, "document 2 of"));
@@ -391,6 +398,27 @@ START_TEST(datasets)
 END_TEST
 
 /* Every cut-off file and every changed header is an error, never a crash. */
+START_TEST(negative_token)
+{
+    const char *prefix = tmp_path("negative");
+    static const int64_t len[] = {2};
+    static const int32_t damage[] = {7, -70000000};
+    struct zep_dataset *set;
+    struct zep_error err;
+    char path[300];
+    int32_t doc[2];
+
+    make_set(prefix, 4, len, 1);
+    snprintf(path, sizeof path, "%s.bin", prefix);
+    ck_assert_int_eq(zep_fs_write_atomic(path, damage, sizeof damage, 0666, &err), ZEP_OK);
+    ck_assert_int_eq(zep_dataset_open(prefix, &set, &err), ZEP_OK);
+    ck_assert_int_eq(zep_dataset_read_doc(set, 0, 1048576, doc, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "token 1 of document 0 is -70000000: expected 0 to 1048575"));
+    zep_dataset_close(set);
+    remove_set(prefix);
+}
+END_TEST
+
 START_TEST(damaged_datasets)
 {
     static const int64_t len[] = {5, 40, 7};
@@ -555,6 +583,7 @@ int main(void)
     tcase_add_test(t, lengths);
     tcase_add_test(t, distributions);
     tcase_add_test(t, datasets);
+    tcase_add_test(t, negative_token);
     tcase_add_test(t, damaged_datasets);
     tcase_add_test(t, batches);
     tcase_add_test(t, micro_steps);
