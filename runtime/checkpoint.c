@@ -133,15 +133,36 @@ out:
     return rc;
 }
 
-/* After a commit: complete ones beyond keep, and what broken attempts left ("step-N.TOKEN"). We hold the run's lock, so nobody else is writing here. */
-static void prune(const char *root, int keep)
+/* A checkpoint of a later step than the run's own was passed over as damaged when this attempt began: it takes no good one's place, and no attempt to come stops at it. */
+static void set_aside(const char *root, const char *name)
+{
+    char new_name[96];
+    char *from = zep_fs_join(root, name), *to;
+
+    snprintf(new_name, sizeof new_name, "damaged-%.63s", name);
+    to = zep_fs_join(root, new_name);
+    if (from && to) {
+        zep_fs_remove_tree(to, NULL);
+        if (rename(from, to) < 0)
+            zep_log(ZEP_LOG_WARN, "%s: %s", from, strerror(errno));
+        else
+            zep_log(ZEP_LOG_WARN, "checkpoint %s was passed over and is now %s", name, new_name);
+    }
+    free(from);
+    free(to);
+}
+
+/* After the commit of step: complete ones beyond keep, counted from this one downwards, and what broken attempts left ("step-N.TOKEN"). We hold the run's lock, so nobody else is writing here. */
+static void prune(const char *root, int64_t step, int keep)
 {
     char **names, *path;
-    int n;
+    int n, n_kept = 0;
 
     if (zep_ckpt_list(root, &names, &n, NULL) == ZEP_OK) {
         for (int i = 0; i < n; i++) {
-            if (i >= keep && (path = zep_fs_join(root, names[i]))) {
+            if (zep_ckpt_step_of(names[i]) > step) {
+                set_aside(root, names[i]);
+            } else if (n_kept++ >= keep && (path = zep_fs_join(root, names[i]))) {
                 zep_fs_remove_tree(path, NULL);
                 free(path);
             }
@@ -230,7 +251,7 @@ int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ck
     if ((rc = zep_agree(comm, rc, err)) < 0)
         goto err_work;
     if (rank == 0)
-        prune(root, keep);
+        prune(root, info->step, keep);
     snprintf(name_out, 64, "step-%" PRId64, info->step);
     *bytes_out = 0;
     for (int i = 0; rank == 0 && i < size; i++)

@@ -115,6 +115,16 @@ ok "$status" "a damaged checkpoint is passed over"
 like "$err$(cat damaged/log)" 'step-12' "it is named"
 like "$(cat damaged/metrics.jsonl)" '"kind":"start","attempt":2,"step":8' "the one before is taken"
 
+# and takes no place among those that are kept
+cp -r "$whole" damaged-last
+printf 'x' | dd of=damaged-last/checkpoints/step-12/shard-1 bs=1 seek=100 conv=notrunc 2>/dev/null
+run "$zeppelin" run --resume damaged-last --set train.steps=10 --set checkpoint.every=1 --set checkpoint.keep=1
+ok "$status" "a run goes on below a damaged checkpoint"
+is "$(ls damaged-last/checkpoints | sort | tr '\n' ' ')" "damaged-step-12 step-10 " "its own last checkpoint is kept, the damaged one set aside"
+run "$zeppelin" run --resume damaged-last --set train.steps=11 --set checkpoint.keep=1
+ok "$status" "and is resumed"
+is "$(ls damaged-last/checkpoints | sort | tr '\n' ' ')" "damaged-step-12 step-11 " "one goes, one comes"
+
 # --- lost ranks ---
 "$zeppelin" run --set train.steps=100000 --set checkpoint.every=5 job.yaml >part/out 2>part/err &
 launcher=$!
