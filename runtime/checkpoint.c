@@ -15,8 +15,22 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "runtime/agree.h"
+#include "runtime/filework.h"
 
 #define TOKEN_LEN 16
+
+/* A save under way: what the pieces of file work are given. */
+struct save {
+    const char *root;
+    char *work;                 /* step-N.TOKEN */
+    struct zep_manifest m;      /* rank 0: with all shards */
+    struct zep_shard mine;
+    const struct zep_model *model;
+    const struct zep_optim *optim;
+    int keep;
+    int (*confirm)(void *arg, struct zep_error *err);
+    void *arg;
+};
 
 struct writer {
     int fd;
@@ -60,15 +74,18 @@ static int write_parts(struct writer *w, const struct zep_model *model, const st
     return ZEP_OK;
 }
 
-static int write_shard(const char *dir, const struct zep_model *model, const struct zep_optim *optim, struct zep_shard *out, struct zep_error *err)
+static int write_shard(void *arg, struct zep_error *err)
 {
+    struct save *s = arg;
+    const struct zep_optim *optim = s->optim;
+    struct zep_shard *out = &s->mine;
     char name[32];
     char *path;
     struct writer w = {.fd = -1};
     int rc;
 
     snprintf(name, sizeof name, "shard-%d", optim->rank);
-    path = zep_fs_join(dir, name);
+    path = zep_fs_join(s->work, name);
     w.digest = zep_digest_new(0);
     if (!path || !w.digest) {
         rc = zep_error_nomem(err, "checkpoint");
@@ -80,7 +97,7 @@ static int write_shard(const char *dir, const struct zep_model *model, const str
         rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
         goto out;
     }
-    rc = write_parts(&w, model, optim, err);
+    rc = write_parts(&w, s->model, optim, err);
     if (rc == ZEP_OK && fsync(w.fd) < 0)
         rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
     if (close(w.fd) < 0 && rc == ZEP_OK)
@@ -197,72 +214,89 @@ static int make_token(char token[TOKEN_LEN + 1], struct zep_error *err)
     return ZEP_OK;
 }
 
-/* Rank 0 makes the folder; its path goes to all. */
-static int open_work(struct zep_comm *comm, const char *root, int64_t step, char **work_out, struct zep_error *err)
+static int make_work(void *arg, struct zep_error *err)
 {
-    char name[96] = "", token[TOKEN_LEN + 1];
-    char *work = NULL;
-    int rc = ZEP_OK;
+    struct save *s = arg;
+    char name[96], token[TOKEN_LEN + 1];
+    int rc;
 
-    if (zep_comm_rank(comm) == 0 && (rc = zep_fs_mkdir_p(root, err)) == ZEP_OK && (rc = make_token(token, err)) == ZEP_OK) {
-        snprintf(name, sizeof name, "step-%" PRId64 ".%s", step, token);
-        work = zep_fs_join(root, name);
-        if (!work)
-            rc = zep_error_nomem(err, "checkpoint");
-        else if (mkdir(work, 0777) < 0)
-            rc = zep_error_set(err, ZEP_EIO, "%s: %s", work, strerror(errno));
-    }
-    if ((rc = zep_agree(comm, rc, err)) < 0) {
-        free(work);
+    if ((rc = zep_fs_mkdir_p(s->root, err)) < 0 || (rc = make_token(token, err)) < 0)
         return rc;
-    }
-    if ((rc = zep_comm_bcast(comm, 0, name, sizeof name, err)) < 0) {
-        free(work);
-        return rc;
-    }
-    if (!work && !(work = zep_fs_join(root, name)))
+    snprintf(name, sizeof name, "step-%" PRId64 ".%s", s->m.info.step, token);
+    if (!(s->work = zep_fs_join(s->root, name)))
         return zep_error_nomem(err, "checkpoint");
-    *work_out = work;
+    if (mkdir(s->work, 0777) < 0)
+        return zep_error_set(err, ZEP_EIO, "%s: %s", s->work, strerror(errno));
     return ZEP_OK;
+}
+
+/* Rank 0 makes the folder; its path goes to all. */
+static int open_work(struct zep_comm *comm, struct save *s, struct zep_error *err)
+{
+    int root = zep_comm_rank(comm) == 0, rc;
+    void *path = NULL;
+    size_t len = 0;
+
+    if ((rc = zep_filework(comm, zep_filework_limit_s(0), root ? make_work : NULL, s, err)) < 0)
+        return rc;
+    if (root) {
+        path = s->work;
+        len = strlen(s->work) + 1;
+    }
+    rc = zep_comm_bcast_blob(comm, 0, &path, &len, err);
+    s->work = path;
+    return rc;
+}
+
+static int finish(void *arg, struct zep_error *err)
+{
+    struct save *s = arg;
+    int rc;
+
+    if (s->confirm && (rc = s->confirm(s->arg, err)) < 0)
+        return rc;
+    if ((rc = commit(s->root, s->work, &s->m, s->model, err)) == ZEP_OK)
+        prune(s->root, s->m.info.step, s->keep);
+    return rc;
+}
+
+/* Every rank's shard, then the manifest. */
+static int write_all(struct zep_comm *comm, struct save *s, struct zep_error *err)
+{
+    int64_t bytes = s->model->n_weight * s->m.n_part * (int64_t)sizeof(float);
+    int rc;
+
+    if ((rc = zep_filework(comm, zep_filework_limit_s(bytes), write_shard, s, err)) < 0)
+        return rc;
+    if ((rc = zep_comm_gather(comm, 0, &s->mine, sizeof s->mine, s->m.shard, err)) < 0)
+        return rc;
+    return zep_filework(comm, zep_filework_limit_s(bytes), zep_comm_rank(comm) == 0 ? finish : NULL, s, err);
 }
 
 int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *info, const struct zep_model *model, const struct zep_optim *optim, int keep,
                   int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err)
 {
     int rank = zep_comm_rank(comm), size = zep_comm_size(comm), rc;
-    struct zep_manifest m = {.info = *info, .n_part = optim->m ? 3 : 1, .n_shard = size};
-    struct zep_shard mine = {0};
-    char *root = zep_fs_join(rundir, "checkpoints"), *work = NULL;
+    char *root = zep_fs_join(rundir, "checkpoints");
+    struct save s = {.root = root, .model = model, .optim = optim, .keep = keep, .confirm = confirm, .arg = arg};
 
-    m.shard = rank == 0 ? zep_calloc((size_t)size, sizeof *m.shard) : NULL;
-    rc = !root || (rank == 0 && !m.shard) ? zep_error_nomem(err, "checkpoint") : ZEP_OK;
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, root, info->step, &work, err)) < 0)
+    s.m = (struct zep_manifest){.info = *info, .n_part = optim->m ? 3 : 1, .n_shard = size};
+    s.m.shard = rank == 0 ? zep_calloc((size_t)size, sizeof *s.m.shard) : NULL;
+    rc = !root || (rank == 0 && !s.m.shard) ? zep_error_nomem(err, "checkpoint") : ZEP_OK;
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, &s, err)) < 0)
         goto out;
-    rc = write_shard(work, model, optim, &mine, err);
-    if ((rc = zep_agree(comm, rc, err)) < 0)
-        goto err_work;
-    if ((rc = zep_comm_gather(comm, 0, &mine, sizeof mine, m.shard, err)) < 0)
-        goto err_work;
-    if (rank == 0) {
-        rc = confirm ? confirm(arg, err) : ZEP_OK;
-        if (rc == ZEP_OK)
-            rc = commit(root, work, &m, model, err);
+    if ((rc = write_all(comm, &s, err)) < 0) {
+        if (rank == 0)
+            zep_fs_remove_tree(s.work, NULL);
+        goto out;
     }
-    if ((rc = zep_agree(comm, rc, err)) < 0)
-        goto err_work;
-    if (rank == 0)
-        prune(root, info->step, keep);
     snprintf(name_out, 64, "step-%" PRId64, info->step);
     *bytes_out = 0;
     for (int i = 0; rank == 0 && i < size; i++)
-        *bytes_out += m.shard[i].bytes;
-    goto out;
-err_work:
-    if (rank == 0)
-        zep_fs_remove_tree(work, NULL);
+        *bytes_out += s.m.shard[i].bytes;
 out:
-    free(m.shard);
+    free(s.m.shard);
     free(root);
-    free(work);
+    free(s.work);
     return rc;
 }

@@ -14,8 +14,20 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "runtime/agree.h"
+#include "runtime/filework.h"
 
 #define APPEAR_S 60.0 /* on a network file system a file may show up late on another node */
+
+/* A load under way: what the pieces of file work are given. */
+struct load {
+    const char *root, *dir, *name; /* dir: of the candidate in hand */
+    char *text;                    /* rank 0: the names; the candidate's MANIFEST */
+    size_t len;
+    struct zep_manifest m;
+    int rank, size;
+    struct zep_model *model;
+    struct zep_optim *optim;
+};
 
 static int wait_for(const char *path, struct zep_error *err)
 {
@@ -78,95 +90,149 @@ static int compare(const char *name, const struct zep_manifest *m, const struct 
     return ZEP_OK;
 }
 
-/* One candidate, collective. Damage is ZEP_EIO or ZEP_EINVAL; a checkpoint of something else is ZEP_EREFUSED. */
-static int try_load(struct zep_comm *comm, const char *dir, const char *name, const struct zep_ckpt_info *expect, struct zep_model *model, struct zep_optim *optim,
-                    struct zep_ckpt_info *info_out, struct zep_error *err)
+static int read_manifest(void *arg, struct zep_error *err)
 {
-    struct zep_manifest m = {0};
-    char *path = zep_fs_join(dir, "MANIFEST");
-    void *text = NULL;
-    size_t len = 0;
-    int64_t first = optim->first[optim->rank], last = optim->first[optim->rank + 1];
-    int rc = path ? ZEP_OK : zep_error_nomem(err, "checkpoint");
+    struct load *l = arg;
+    char *path = zep_fs_join(l->dir, "MANIFEST");
+    int rc = path ? zep_fs_read(path, 0, &l->text, &l->len, err) : zep_error_nomem(err, "checkpoint");
 
-    if (rc == ZEP_OK && zep_comm_rank(comm) == 0) {
-        char *data;
-
-        rc = zep_fs_read(path, 0, &data, &len, err);
-        if (rc == ZEP_OK)
-            text = data;
-        else if (rc == ZEP_ENOENT)
-            rc = ZEP_EIO;
-    }
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = zep_comm_bcast_blob(comm, 0, &text, &len, err)) < 0)
-        goto out;
-    rc = zep_manifest_read(name, text, len, model, &m, err);
-    if (rc == ZEP_OK)
-        rc = compare(name, &m, expect, optim, err);
-    if ((rc = zep_agree(comm, rc, err)) < 0)
-        goto out;
-    for (int i = 0; rc == ZEP_OK && i < m.n_shard; i++) {
-        /* shards that nobody would read else are verified all the same, by rank i mod size */
-        int mine = m.shard[i].first < last && m.shard[i].last > first;
-
-        if (mine || i % zep_comm_size(comm) == zep_comm_rank(comm))
-            rc = load_shard(dir, &m, i, model, optim, err);
-    }
-    if ((rc = zep_agree(comm, rc, err)) < 0)
-        goto out;
-    if ((rc = zep_comm_allgather(comm, model->weight, optim->first, err)) == ZEP_OK)
-        *info_out = m.info;
-out:
-    zep_manifest_free(&m);
-    free(text);
     free(path);
+    return rc == ZEP_ENOENT ? ZEP_EIO : rc;
+}
+
+/* Rank 0: what it does not see beside the MANIFEST that it has read was there before it and is gone, and nobody needs to wait for it. */
+static int find_shards(void *arg, struct zep_error *err)
+{
+    struct load *l = arg;
+    int rc = ZEP_OK;
+
+    for (int i = 0; rc == ZEP_OK && i < l->m.n_shard; i++) {
+        char name[32];
+        char *path;
+
+        snprintf(name, sizeof name, "shard-%d", i);
+        path = zep_fs_join(l->dir, name);
+        if (!path)
+            rc = zep_error_nomem(err, "checkpoint");
+        else if (!zep_fs_exists(path))
+            rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
+        free(path);
+    }
+    return rc;
+}
+
+/* Shards that nobody would read else are verified all the same, by rank i mod size. */
+static int load_shards(void *arg, struct zep_error *err)
+{
+    struct load *l = arg;
+    const struct zep_optim *o = l->optim;
+    int rc = ZEP_OK;
+
+    for (int i = 0; rc == ZEP_OK && i < l->m.n_shard; i++) {
+        int mine = l->m.shard[i].first < o->first[o->rank + 1] && l->m.shard[i].last > o->first[o->rank];
+
+        if (mine || i % l->size == l->rank)
+            rc = load_shard(l->dir, &l->m, i, l->model, l->optim, err);
+    }
+    return rc;
+}
+
+/* One candidate, collective. Damage is ZEP_EIO or ZEP_EINVAL; a checkpoint of something else is ZEP_EREFUSED. */
+static int try_load(struct zep_comm *comm, struct load *l, const struct zep_ckpt_info *expect, struct zep_ckpt_info *info_out, struct zep_error *err)
+{
+    int64_t bytes = l->model->n_weight * 3 * (int64_t)sizeof(float);
+    void *text;
+    int rc;
+
+    if ((rc = zep_filework(comm, zep_filework_limit_s(0), l->rank == 0 ? read_manifest : NULL, l, err)) < 0)
+        return rc;
+    text = l->text;
+    rc = zep_comm_bcast_blob(comm, 0, &text, &l->len, err);
+    l->text = text;
+    if (rc < 0)
+        return rc;
+    rc = zep_manifest_read(l->name, l->text, l->len, l->model, &l->m, err);
+    if (rc == ZEP_OK)
+        rc = compare(l->name, &l->m, expect, l->optim, err);
+    if ((rc = zep_agree(comm, rc, err)) < 0)
+        return rc;
+    if ((rc = zep_filework(comm, zep_filework_limit_s(0), l->rank == 0 ? find_shards : NULL, l, err)) < 0)
+        return rc;
+    if ((rc = zep_filework(comm, zep_filework_limit_s(bytes), load_shards, l, err)) < 0)
+        return rc;
+    if ((rc = zep_comm_allgather(comm, l->model->weight, l->optim->first, err)) == ZEP_OK)
+        *info_out = l->m.info;
+    return rc;
+}
+
+/* What a candidate left behind. */
+static void drop(struct load *l)
+{
+    zep_manifest_free(&l->m);
+    free(l->text);
+    l->text = NULL;
+    l->len = 0;
+}
+
+static int list_names(void *arg, struct zep_error *err)
+{
+    struct load *l = arg;
+    struct zep_buf b = ZEP_BUF_INIT;
+    char **names;
+    int n, rc;
+
+    if (zep_fs_is_dir(l->root)) {
+        if ((rc = zep_ckpt_list(l->root, &names, &n, err)) < 0)
+            return rc;
+        for (int i = 0; i < n; i++) {
+            zep_buf_printf(&b, "%s\n", names[i]);
+            free(names[i]);
+        }
+        free(names);
+    }
+    if ((rc = zep_buf_steal(&b, &l->text, err)) == ZEP_OK)
+        l->len = strlen(l->text) + 1;
     return rc;
 }
 
 /* Rank 0 alone chooses; its list of names, one a line, goes to all. */
-static int share_names(struct zep_comm *comm, const char *root, char **text_out, struct zep_error *err)
+static int share_names(struct zep_comm *comm, struct load *l, char **text_out, struct zep_error *err)
 {
-    struct zep_buf b = ZEP_BUF_INIT;
-    char **names, *list = NULL;
-    void *blob = NULL;
-    size_t len = 0;
-    int n, rc = ZEP_OK;
+    void *blob;
+    int rc;
 
-    if (zep_comm_rank(comm) == 0) {
-        if (zep_fs_is_dir(root) && (rc = zep_ckpt_list(root, &names, &n, err)) == ZEP_OK) {
-            for (int i = 0; i < n; i++) {
-                zep_buf_printf(&b, "%s\n", names[i]);
-                free(names[i]);
-            }
-            free(names);
-        }
-        if (rc == ZEP_OK && (rc = zep_buf_steal(&b, &list, err)) == ZEP_OK) {
-            blob = list;
-            len = strlen(list) + 1;
-        }
-    }
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = zep_comm_bcast_blob(comm, 0, &blob, &len, err)) < 0) {
-        free(blob);
+    if ((rc = zep_filework(comm, zep_filework_limit_s(0), l->rank == 0 ? list_names : NULL, l, err)) < 0)
         return rc;
-    }
-    *text_out = blob;
-    return ZEP_OK;
+    blob = l->text;
+    rc = zep_comm_bcast_blob(comm, 0, &blob, &l->len, err);
+    l->text = NULL;
+    if (rc < 0)
+        free(blob);
+    else
+        *text_out = blob;
+    return rc;
 }
 
 int zep_ckpt_load(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *expect, struct zep_model *model, struct zep_optim *optim, struct zep_ckpt_info *info_out,
                   char name_out[64], struct zep_error *err)
 {
     char *root = zep_fs_join(rundir, "checkpoints"), *names = NULL, *save = NULL;
+    struct load l = {.root = root, .rank = zep_comm_rank(comm), .size = zep_comm_size(comm), .model = model, .optim = optim};
     int rc = root ? ZEP_OK : zep_error_nomem(err, "checkpoint"), seen = 0;
 
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = share_names(comm, root, &names, err)) < 0)
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = share_names(comm, &l, &names, err)) < 0)
         goto out;
     name_out[0] = '\0';
     info_out->step = 0;
     for (char *name = strtok_r(names, "\n", &save); name; name = strtok_r(NULL, "\n", &save)) {
         char *dir = zep_fs_join(root, name);
 
-        rc = dir ? try_load(comm, dir, name, expect, model, optim, info_out, err) : zep_error_nomem(err, "checkpoint");
+        l.dir = dir;
+        l.name = name;
+        rc = zep_agree(comm, dir ? ZEP_OK : zep_error_nomem(err, "checkpoint"), err);
+        if (rc == ZEP_OK)
+            rc = try_load(comm, &l, expect, info_out, err);
+        drop(&l);
         free(dir);
         seen++;
         if (rc == ZEP_OK) {

@@ -17,6 +17,7 @@
 #include "planner/dataset.h"
 #include "runtime/agree.h"
 #include "runtime/checkpoint.h"
+#include "runtime/filework.h"
 #include "runtime/metrics.h"
 #include "runtime/train.h"
 #include "topology/topo.h"
@@ -131,27 +132,36 @@ static int open_set(struct run *r, const char *key, const char *prefix, struct z
     return rc;
 }
 
+static int open_sets(void *arg, struct zep_error *err)
+{
+    struct run *r = arg;
+    int64_t have;
+    int rc;
+
+    if (!*r->job->data.train)
+        return zep_error_set(err, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set made by `zeppelin data`");
+    if ((rc = open_set(r, "data.train", r->job->data.train, &r->set, err)) < 0)
+        return rc;
+    if (*r->job->data.heldout && (rc = open_set(r, "data.heldout", r->job->data.heldout, &r->heldout, err)) < 0)
+        return rc;
+    have = r->heldout ? zep_dataset_n_token(r->heldout) : 0;
+    r->eval_tokens = have < r->job->train.eval_tokens ? have : r->job->train.eval_tokens;
+    r->data_digest = zep_dataset_digest(r->set);
+    return ZEP_OK;
+}
+
+/* Rank 0 opens, all know what depends on it. */
 static int open_data(struct run *r, struct zep_error *err)
 {
     int64_t told[3] = {0};
-    int rc = ZEP_OK;
+    int rc;
 
-    if (is_root(r)) {
-        if (!*r->job->data.train)
-            rc = zep_error_set(err, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set made by `zeppelin data`");
-        if (rc == ZEP_OK)
-            rc = open_set(r, "data.train", r->job->data.train, &r->set, err);
-        if (rc == ZEP_OK && *r->job->data.heldout)
-            rc = open_set(r, "data.heldout", r->job->data.heldout, &r->heldout, err);
-        if (rc == ZEP_OK) {
-            int64_t have = r->heldout ? zep_dataset_n_token(r->heldout) : 0;
-
-            told[0] = have < r->job->train.eval_tokens ? have : r->job->train.eval_tokens;
-            told[1] = (int64_t)zep_dataset_digest(r->set);
-            told[2] = r->n_cut;
-        }
-    }
-    if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = zep_comm_bcast(r->comm, 0, told, sizeof told, err)) < 0)
+    if ((rc = zep_filework(r->comm, zep_filework_limit_s(0), is_root(r) ? open_sets : NULL, r, err)) < 0)
+        return rc;
+    told[0] = r->eval_tokens;
+    told[1] = (int64_t)r->data_digest;
+    told[2] = r->n_cut;
+    if ((rc = zep_comm_bcast(r->comm, 0, told, sizeof told, err)) < 0)
         return rc;
     r->eval_tokens = told[0];
     r->data_digest = (uint64_t)told[1];

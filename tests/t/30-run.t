@@ -125,6 +125,28 @@ run "$zeppelin" run --resume damaged-last --set train.steps=11 --set checkpoint.
 ok "$status" "and is resumed"
 is "$(ls damaged-last/checkpoints | sort | tr '\n' ' ')" "damaged-step-12 step-11 " "one goes, one comes"
 
+# a shard that is gone: nobody waits for it as for a lost rank
+cp -r "$whole" missing
+rm missing/checkpoints/step-12/shard-1
+run "$zeppelin" run --resume missing --set train.steps=9 --set cluster.timeout=2s
+ok "$status" "a checkpoint without one of its shards is passed over"
+[ "$status" -eq 0 ] || diag "$err"
+like "$err$(cat missing/log)" 'step-12 is damaged and passed over: .*shard-1: No such file' "it is named"
+# a file system that is slower than the time-out: the shard comes through a pipe, after 2 s
+cp -r "$whole" slow
+mv slow/checkpoints/step-12/shard-1 shard-1
+mkfifo slow/checkpoints/step-12/shard-1
+(
+    exec 9<>slow/checkpoints/step-12/shard-1
+    sleep 2.5
+    timeout 10 cat shard-1 >&9
+    sleep 0.5 # the reader is there
+) &
+run "$zeppelin" run --resume slow --set train.steps=12 --set cluster.timeout=1s --set checkpoint.keep=1
+wait $!
+ok "$status" "a shard that takes longer to read than cluster.timeout"
+like "$(cat slow/metrics.jsonl)" '"kind":"start","attempt":2,"step":12' "is read"
+
 # --- lost ranks ---
 "$zeppelin" run --set train.steps=100000 --set checkpoint.every=5 job.yaml >part/out 2>part/err &
 launcher=$!
@@ -187,6 +209,17 @@ like "$err" 'started as 4 jobs of one rank instead of one job of 4' "it says so"
 rm single/outcome.json
 run env SLURM_STEP_NUM_TASKS=4 "$build/zeppelin-rank" "$tmp/single"
 like "$err" 'started as 4 jobs of one rank' "also under srun without PMI"
+
+# the commit of a checkpoint, and file work in general, against the time-out
+ckpt_probe=$build/tests/mpi/ckpt-probe
+run timeout 30 mpirun -np 3 "$ckpt_probe" save "$tmp/probe"
+ok "$status" "a commit that takes longer than the time-out"
+[ "$status" -eq 0 ] || diag "$err"
+run timeout 30 mpirun -np 3 "$ckpt_probe" stop
+is "$status" 76 "a rank that is lost during file work is noticed by the time-out"
+like "$err" "no progress for 0 s .*in 'agreement'" "as ever"
+run timeout 30 mpirun -np 3 "$ckpt_probe" limit
+is "$status" 76 "file work has a limit of its own"
 
 # a token beyond the vocabulary in what the launcher did not look at
 cp -r "$whole" vocab
