@@ -1,4 +1,4 @@
-/* Checkpoints (design, section 12): checkpoints/step-N/ with one shard a rank and MANIFEST, "zeppelin-checkpoint/1.0"; independent of the number of ranks.
+/* Checkpoints (design, section 12): checkpoints/step-N/ with one shard a rank and MANIFEST, "zeppelin-checkpoint/1.1"; independent of the number of ranks.
  * Written into step-N.TOKEN/; MANIFEST last; then renamed. A folder without the final name is not a checkpoint. */
 #ifndef ZEP_RUNTIME_CHECKPOINT_H
 #define ZEP_RUNTIME_CHECKPOINT_H

@@ -5,6 +5,7 @@
 #include "runtime/checkpoint.h"
 
 #define ZEP_CKPT_FORMAT "zeppelin-checkpoint"
+#define ZEP_CKPT_DTYPE "float32-le"
 #define ZEP_SHARD_HEADER 64 /* bytes: "zeppelin-shard/1.0 FIRST LAST PARTS\n", padded with blanks */
 
 struct zep_shard { /* floats [first, last) of the flat weight vector, then of each moment */

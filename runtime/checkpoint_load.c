@@ -77,6 +77,8 @@ out:
 
 static int compare(const char *name, const struct zep_manifest *m, const struct zep_ckpt_info *expect, const struct zep_optim *optim, struct zep_error *err)
 {
+    if (m->info.step < 1 || m->info.step != zep_ckpt_step_of(name))
+        return zep_error_set(err, ZEP_EINVAL, "%s: MANIFEST says step %" PRId64, name, m->info.step);
     if ((m->n_part == 3) != (optim->m != NULL))
         return zep_error_set(err, ZEP_EREFUSED, "%s: was made with optimizer %s, the job says %s", name, m->n_part == 3 ? "adamw" : "sgd",
                              optim->m ? "adamw" : "sgd");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/arena.h"
+#include "common/digest.h"
 #include "common/format.h"
 #include "common/fs.h"
 
@@ -23,6 +24,47 @@ static json_t *hex(uint64_t x)
 static uint64_t unhex(const json_t *j)
 {
     return json_is_string(j) ? strtoull(json_string_value(j), NULL, 16) : 0;
+}
+
+/* The last member is the digest of the whole text with its own 16 digits as zeros. */
+static const char seal_key[] = "\"manifest_xxh64\": \"";
+#define SEAL_DIGITS 16
+
+static char *find_seal(char *text)
+{
+    char *at = NULL;
+
+    for (char *p = text; (p = strstr(p, seal_key));)
+        at = p += sizeof seal_key - 1;
+    return at && strlen(at) >= SEAL_DIGITS ? at : NULL;
+}
+
+static void seal(char *text)
+{
+    char digits[SEAL_DIGITS + 1];
+    char *at = find_seal(text);
+
+    snprintf(digits, sizeof digits, "%016" PRIx64, zep_digest(text, strlen(text), 0));
+    memcpy(at, digits, SEAL_DIGITS);
+}
+
+static int check_seal(const char *name, const char *text, size_t len, int may_lack, struct zep_error *err)
+{
+    char *copy = zep_calloc(len + 1, 1), *at;
+    char digits[SEAL_DIGITS], want[SEAL_DIGITS + 1];
+    int holds = may_lack;
+
+    if (!copy)
+        return zep_error_nomem(err, "manifest");
+    memcpy(copy, text, len);
+    if ((at = find_seal(copy))) {
+        memcpy(digits, at, SEAL_DIGITS);
+        memset(at, '0', SEAL_DIGITS);
+        snprintf(want, sizeof want, "%016" PRIx64, zep_digest(copy, len, 0));
+        holds = memcmp(digits, want, SEAL_DIGITS) == 0;
+    }
+    free(copy);
+    return holds ? ZEP_OK : zep_error_set(err, ZEP_EINVAL, "%s: the checksum of MANIFEST does not hold", name);
 }
 
 static const struct {
@@ -62,18 +104,21 @@ char *zep_manifest_write(const struct zep_manifest *m, const struct zep_model *m
         json_array_append_new(shards, json_pack("{s:s, s:I, s:I, s:I, s:o}", "file", file, "first", (json_int_t)s->first, "last", (json_int_t)s->last, "bytes",
                                                 (json_int_t)s->bytes, "xxh64", hex(s->digest)));
     }
-    json_object_set_new(root, "format", json_string(ZEP_CKPT_FORMAT "/1.0"));
+    json_object_set_new(root, "format", json_string(ZEP_CKPT_FORMAT "/1.1"));
     json_object_set_new(root, "step", json_integer(m->info.step));
     json_object_set_new(root, "seed", json_integer((json_int_t)m->info.seed));
     json_object_set_new(root, "tokens", json_integer(m->info.tokens));
     json_object_set_new(root, "data", hex(m->info.data_digest));
     json_object_set_new(root, "optimizer", json_string(m->n_part == 3 ? "adamw" : "sgd"));
-    json_object_set_new(root, "dtype", json_string("float32-le"));
+    json_object_set_new(root, "dtype", json_string(ZEP_CKPT_DTYPE));
     json_object_set_new(root, "model", shape);
     json_object_set_new(root, "tensors", tensors);
     json_object_set_new(root, "shards", shards);
+    json_object_set_new(root, "manifest_xxh64", hex(0));
     text = json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER);
     json_decref(root);
+    if (text)
+        seal(text);
     return text;
 }
 
@@ -94,7 +139,7 @@ static int read_shards(const char *name, const json_t *root, int64_t n_weight, s
         s->last = json_integer_value(json_object_get(j, "last"));
         s->bytes = json_integer_value(json_object_get(j, "bytes"));
         s->digest = unhex(json_object_get(j, "xxh64"));
-        if (s->first != at || s->last < s->first || s->bytes != ZEP_SHARD_HEADER + (s->last - s->first) * m->n_part * (int64_t)sizeof(float))
+        if (s->first != at || s->last < s->first || s->last > n_weight || s->bytes != ZEP_SHARD_HEADER + (s->last - s->first) * m->n_part * (int64_t)sizeof(float))
             return zep_error_set(err, ZEP_EINVAL, "%s: shard %zu does not join the one before it", name, i);
         at = s->last;
     }
@@ -108,14 +153,21 @@ int zep_manifest_read(const char *name, const char *text, size_t len, const stru
     struct zep_manifest m = {0};
     json_error_t je;
     json_t *root = json_loadb(text, len, 0, &je), *shape;
-    const char *format, *optimizer;
+    const char *format, *optimizer, *dtype;
     int rc;
 
     if (!root)
         return zep_error_set(err, ZEP_EINVAL, "%s:%d: %s", name, je.line, je.text);
     format = json_string_value(json_object_get(root, "format"));
-    if ((rc = zep_format_check(format ? format : "", ZEP_CKPT_FORMAT, 1, 0, NULL, err)) < 0) {
+    if ((rc = zep_format_check(format ? format : "", ZEP_CKPT_FORMAT, 1, 1, NULL, err)) < 0) {
         zep_error_prefix(err, "%s", name);
+        goto out;
+    }
+    if ((rc = check_seal(name, text, len, strcmp(format, ZEP_CKPT_FORMAT "/1.0") == 0, err)) < 0) /* 1.0 had none */
+        goto out;
+    dtype = json_string_value(json_object_get(root, "dtype"));
+    if (!dtype || strcmp(dtype, ZEP_CKPT_DTYPE) != 0) {
+        rc = zep_error_set(err, dtype ? ZEP_EREFUSED : ZEP_EINVAL, "%s: dtype '%s': expected " ZEP_CKPT_DTYPE, name, dtype ? dtype : "");
         goto out;
     }
     m.info.step = json_integer_value(json_object_get(root, "step"));

@@ -125,6 +125,14 @@ run "$zeppelin" run --resume damaged-last --set train.steps=11 --set checkpoint.
 ok "$status" "and is resumed"
 is "$(ls damaged-last/checkpoints | sort | tr '\n' ' ')" "damaged-step-12 step-11 " "one goes, one comes"
 
+# a MANIFEST that is not what was written: one with its checksum, one of version 1.0, which has none
+cp -r "$whole" altered
+sed -i 's/"step": 12,/"step": 5,/' altered/checkpoints/step-12/MANIFEST
+sed -i -e 's/"step": 8,/"step": -5,/' -e 's,checkpoint/1.1,checkpoint/1.0,' -e '/manifest_xxh64/s/_xxh64//' altered/checkpoints/step-8/MANIFEST
+run "$zeppelin" run --resume altered --set train.steps=9
+is "$status" 4 "altered MANIFESTs are not believed"
+like "$err" 'step-12 is damaged and passed over: rank 0: step-12: the checksum of MANIFEST does not hold' "the checksum tells"
+like "$err" 'step-8 is damaged and passed over: rank 0: step-8: MANIFEST says step -5' "the folder's name tells"
 # a shard that is gone: nobody waits for it as for a lost rank
 cp -r "$whole" missing
 rm missing/checkpoints/step-12/shard-1

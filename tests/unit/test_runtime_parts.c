@@ -150,7 +150,7 @@ START_TEST(manifest_round_trip)
     struct zep_shard shard[2] = {{0, 160, 64 + 160 * 12, 0xfedcba9876543210u}, {160, m->n_weight, 64 + (m->n_weight - 160) * 12, 7}};
     struct zep_manifest a = {{42, 3, 0x8000000000000001u, 4096}, 3, 2, shard}, b;
     struct zep_error err;
-    char *text = zep_manifest_write(&a, m);
+    char *text = zep_manifest_write(&a, m), *p;
 
     ck_assert_ptr_nonnull(text);
     ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_OK);
@@ -160,6 +160,18 @@ START_TEST(manifest_round_trip)
     ck_assert_int_eq(b.n_shard, 2);
     ck_assert_mem_eq(b.shard, shard, sizeof shard);
     zep_manifest_free(&b);
+    /* no digit can change unnoticed */
+    for (char *p = text; *p; p++)
+        if (*p >= '0' && *p <= '9') {
+            *p ^= 1;
+            ck_assert_int_lt(zep_manifest_read("M", text, strlen(text), m, &b, &err), 0);
+            *p ^= 1;
+        }
+    p = strstr(text, "\"step\": 42");
+    ck_assert_ptr_nonnull(p);
+    memcpy(p, "\"step\": 41", 10);
+    ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "M: the checksum of MANIFEST does not hold");
     free(text);
     zep_model_free(m);
 }
@@ -174,13 +186,20 @@ START_TEST(manifest_refused)
         int rc;
     } cases[] = {
         {"{", "M:1: string or '}' expected near end of file", ZEP_EINVAL},
-        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"model\":{\"vocab\":11}}", "M: was made with model.vocab 11, the job says 10", ZEP_EREFUSED},
-        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"model\":{\"vocab\":10,\"hidden\":16,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"head_dim\":8,\"ffn\":24,\"tied\":1},"
+        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"dtype\":\"float32-le\",\"model\":{\"vocab\":11}}", "M: was made with model.vocab 11, the job says 10", ZEP_EREFUSED},
+        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"dtype\":\"float32-le\",\"model\":{\"vocab\":10,\"hidden\":16,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"head_dim\":8,\"ffn\":24,\"tied\":1},"
          "\"shards\":[{\"first\":16,\"last\":32,\"bytes\":256}]}",
          "M: shard 0 does not join the one before it", ZEP_EINVAL},
-        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"model\":{\"vocab\":10,\"hidden\":16,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"head_dim\":8,\"ffn\":24,\"tied\":1},"
+        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"dtype\":\"float32-le\",\"model\":{\"vocab\":10,\"hidden\":16,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"head_dim\":8,\"ffn\":24,\"tied\":1},"
          "\"shards\":[]}",
          "M: shards end at weight 0, expected ", ZEP_EINVAL},
+        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"dtype\":\"float32-le\",\"model\":{\"vocab\":10,\"hidden\":16,\"layers\":2,\"heads\":4,\"kv_heads\":2,\"head_dim\":8,\"ffn\":24,\"tied\":1},"
+         "\"shards\":[{\"first\":0,\"last\":9223372036854775807,\"bytes\":0}]}",
+         "M: shard 0 does not join the one before it", ZEP_EINVAL},
+        {"{\"format\":\"zeppelin-checkpoint/1.0\",\"dtype\":\"bfloat16\"}", "M: dtype 'bfloat16': expected float32-le", ZEP_EREFUSED},
+        {"{\"format\":\"zeppelin-checkpoint/1.0\"}", "M: dtype '': expected float32-le", ZEP_EINVAL},
+        {"{\"format\":\"zeppelin-checkpoint/1.1\",\"dtype\":\"float32-le\"}", "M: the checksum of MANIFEST does not hold", ZEP_EINVAL},
+        {"{\"format\":\"zeppelin-checkpoint/1.1\",\"manifest_xxh64\": \"0123", "M:1: ", ZEP_EINVAL},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
