@@ -16,6 +16,8 @@
 #include "common/digest.h"
 
 #define HEAD_BYTES 34
+#define N_SAMPLE 64
+#define SAMPLE_BYTES ((size_t)65536)
 
 struct mapped {
     void *data;
@@ -268,4 +270,22 @@ int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t
 uint64_t zep_dataset_digest(const struct zep_dataset *set)
 {
     return zep_digest(set->idx.data, set->idx.size, (uint64_t)set->bin.size);
+}
+
+uint64_t zep_dataset_digest_tokens(const struct zep_dataset *set)
+{
+    size_t size = set->bin.size, gap = size > SAMPLE_BYTES ? (size - SAMPLE_BYTES) / (N_SAMPLE - 1) : 0;
+    const char *p = set->bin.data;
+    uint64_t digest = (uint64_t)size;
+
+    if (size <= N_SAMPLE * SAMPLE_BYTES)
+        return zep_digest(p, size, digest);
+    for (size_t i = 0; i < N_SAMPLE; i++)
+        digest = zep_digest(p + (i == N_SAMPLE - 1 ? size - SAMPLE_BYTES : i * gap), SAMPLE_BYTES, digest);
+    return digest;
+}
+
+uint64_t zep_dataset_digest_documents(const struct zep_dataset *set)
+{
+    return zep_digest(set->len, sizeof *set->len * (size_t)set->n_doc, (uint64_t)set->n_doc);
 }

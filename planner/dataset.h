@@ -21,7 +21,10 @@ int zep_dataset_read_doc(const struct zep_dataset *set, int64_t doc, int64_t voc
 /* Documents longer than context tokens: refused (ZEP_EINVAL, naming the first, its length and how many there are), or cut into documents of their own of context tokens each
  * and the rest (*n_cut_out: how many documents were cut). Document numbers change accordingly. */
 int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t *n_cut_out, struct zep_error *err);
-uint64_t zep_dataset_digest(const struct zep_dataset *set); /* of the index and size: resumed runs compare it */
+/* What resumed runs compare: the index and the size; the tokens, all of them up to 4 MiB and else 64 places of 64 KiB; and the documents' lengths as zep_dataset_limit left them. */
+uint64_t zep_dataset_digest(const struct zep_dataset *set);
+uint64_t zep_dataset_digest_tokens(const struct zep_dataset *set);
+uint64_t zep_dataset_digest_documents(const struct zep_dataset *set);
 
 /* Writing; documents in order. Nothing is left behind on failure. */
 struct zep_dataset_writer;

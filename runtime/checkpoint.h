@@ -13,6 +13,9 @@ struct zep_ckpt_info { /* what must agree between a checkpoint and the run that 
     int64_t step;         /* finished steps */
     uint64_t seed, data_digest;
     int64_t tokens;       /* a step */
+    /* 0: not known, and not compared (checkpoints of version 1.0) */
+    uint64_t token_digest, document_digest;
+    int64_t context;      /* with which the documents came about; only told */
 };
 
 /* Collective. confirm (rank 0, may be NULL) is called before the commit. name_out: the folder's name. keep: how many checkpoints stay, this one and those of
@@ -21,7 +24,8 @@ int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ck
                   int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err);
 
 /* Collective. The newest complete checkpoint whose checksums hold is loaded into model->weight and the own shard of the moments; one that is damaged is passed over with a warning in the log.
- * No checkpoint at all: info_out->step = 0 and ZEP_OK. Another model, optimizer, seed, tokens a step or data set: ZEP_EREFUSED naming both values. */
+ * No checkpoint at all: info_out->step = 0 and ZEP_OK. Another model, optimizer, seed, tokens a step or data set, or documents cut otherwise: ZEP_EREFUSED
+ * naming both values. */
 int zep_ckpt_load(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *expect, struct zep_model *model, struct zep_optim *optim, struct zep_ckpt_info *info_out,
                   char name_out[64], struct zep_error *err);
 

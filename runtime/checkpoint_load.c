@@ -89,6 +89,12 @@ static int compare(const char *name, const struct zep_manifest *m, const struct 
     if (m->info.data_digest != expect->data_digest)
         return zep_error_set(err, ZEP_EREFUSED, "%s: was made with another data set (digest %016" PRIx64 ", now %016" PRIx64 ")", name, m->info.data_digest,
                              expect->data_digest);
+    if (m->info.token_digest && m->info.token_digest != expect->token_digest)
+        return zep_error_set(err, ZEP_EREFUSED, "%s: was made with another data set of the same lengths (digest of tokens %016" PRIx64 ", now %016" PRIx64 ")", name,
+                             m->info.token_digest, expect->token_digest);
+    if (m->info.document_digest && m->info.document_digest != expect->document_digest)
+        return zep_error_set(err, ZEP_EREFUSED, "%s: was made with data.context %" PRId64 ", the job says %" PRId64 ": longer documents are cut otherwise, and batches would be others", name,
+                             m->info.context, expect->context);
     return ZEP_OK;
 }
 

@@ -78,6 +78,23 @@ static const struct {
 };
 #define N_SHAPE_KEY (sizeof shape_keys / sizeof *shape_keys)
 
+static const struct {
+    const char *name;
+    size_t offset;
+    int is_float;
+} real_keys[] = {
+    {"norm_eps", offsetof(struct zep_model_shape, norm_eps), 1},
+    {"rope_theta", offsetof(struct zep_model_shape, rope_theta), 0},
+};
+#define N_REAL_KEY (sizeof real_keys / sizeof *real_keys)
+
+static double real_value(const struct zep_model_shape *s, size_t i)
+{
+    const void *p = (const char *)s + real_keys[i].offset;
+
+    return real_keys[i].is_float ? (double)*(const float *)p : *(const double *)p;
+}
+
 static int shape_value(const struct zep_model_shape *s, size_t i)
 {
     return *(const int *)((const char *)s + shape_keys[i].offset);
@@ -90,6 +107,8 @@ char *zep_manifest_write(const struct zep_manifest *m, const struct zep_model *m
 
     for (size_t i = 0; i < N_SHAPE_KEY; i++)
         json_object_set_new(shape, shape_keys[i].name, json_integer(shape_value(&model->shape, i)));
+    for (size_t i = 0; i < N_REAL_KEY; i++)
+        json_object_set_new(shape, real_keys[i].name, json_real(real_value(&model->shape, i)));
     for (int i = 0; i < model->n_tensor; i++) {
         const struct zep_tensor *t = &model->tensor[i];
 
@@ -109,6 +128,9 @@ char *zep_manifest_write(const struct zep_manifest *m, const struct zep_model *m
     json_object_set_new(root, "seed", json_integer((json_int_t)m->info.seed));
     json_object_set_new(root, "tokens", json_integer(m->info.tokens));
     json_object_set_new(root, "data", hex(m->info.data_digest));
+    json_object_set_new(root, "data_tokens", hex(m->info.token_digest));
+    json_object_set_new(root, "documents", hex(m->info.document_digest));
+    json_object_set_new(root, "context", json_integer(m->info.context));
     json_object_set_new(root, "optimizer", json_string(m->n_part == 3 ? "adamw" : "sgd"));
     json_object_set_new(root, "dtype", json_string(ZEP_CKPT_DTYPE));
     json_object_set_new(root, "model", shape);
@@ -148,11 +170,29 @@ static int read_shards(const char *name, const json_t *root, int64_t n_weight, s
     return ZEP_OK;
 }
 
+static int compare_shape(const char *name, const json_t *made, const struct zep_model_shape *shape, struct zep_error *err)
+{
+    for (size_t i = 0; i < N_SHAPE_KEY; i++) {
+        int have = (int)json_integer_value(json_object_get(made, shape_keys[i].name)), want = shape_value(shape, i);
+
+        if (have != want)
+            return zep_error_set(err, ZEP_EREFUSED, "%s: was made with model.%s %d, the job says %d", name, shape_keys[i].name, have, want);
+    }
+    for (size_t i = 0; i < N_REAL_KEY; i++) { /* not in version 1.0 */
+        const json_t *j = json_object_get(made, real_keys[i].name);
+        double have = json_number_value(j), want = real_value(shape, i);
+
+        if (j && have != want)
+            return zep_error_set(err, ZEP_EREFUSED, "%s: was made with model.%s %.7g, the job says %.7g", name, real_keys[i].name, have, want);
+    }
+    return ZEP_OK;
+}
+
 int zep_manifest_read(const char *name, const char *text, size_t len, const struct zep_model *model, struct zep_manifest *out, struct zep_error *err)
 {
     struct zep_manifest m = {0};
     json_error_t je;
-    json_t *root = json_loadb(text, len, 0, &je), *shape;
+    json_t *root = json_loadb(text, len, 0, &je);
     const char *format, *optimizer, *dtype;
     int rc;
 
@@ -174,17 +214,13 @@ int zep_manifest_read(const char *name, const char *text, size_t len, const stru
     m.info.seed = (uint64_t)json_integer_value(json_object_get(root, "seed"));
     m.info.tokens = json_integer_value(json_object_get(root, "tokens"));
     m.info.data_digest = unhex(json_object_get(root, "data"));
+    m.info.token_digest = unhex(json_object_get(root, "data_tokens"));
+    m.info.document_digest = unhex(json_object_get(root, "documents"));
+    m.info.context = json_integer_value(json_object_get(root, "context"));
     optimizer = json_string_value(json_object_get(root, "optimizer"));
     m.n_part = optimizer && strcmp(optimizer, "sgd") == 0 ? 1 : 3;
-    shape = json_object_get(root, "model");
-    for (size_t i = 0; i < N_SHAPE_KEY; i++) {
-        int have = (int)json_integer_value(json_object_get(shape, shape_keys[i].name)), want = shape_value(&model->shape, i);
-
-        if (have != want) {
-            rc = zep_error_set(err, ZEP_EREFUSED, "%s: was made with model.%s %d, the job says %d", name, shape_keys[i].name, have, want);
-            goto out;
-        }
-    }
+    if ((rc = compare_shape(name, json_object_get(root, "model"), &model->shape, err)) < 0)
+        goto out;
     rc = read_shards(name, root, model->n_weight, &m, err);
 out:
     json_decref(root);

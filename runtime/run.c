@@ -35,7 +35,7 @@ struct run {
     struct zep_train *train;
     char *lock_token;                  /* rank 0: of the run's lock as we found it, NULL: none */
     int64_t n_cut, eval_tokens, resumed;
-    uint64_t data_digest;
+    uint64_t data_digest, token_digest, document_digest;
     double start;
 };
 
@@ -147,13 +147,15 @@ static int open_sets(void *arg, struct zep_error *err)
     have = r->heldout ? zep_dataset_n_token(r->heldout) : 0;
     r->eval_tokens = have < r->job->train.eval_tokens ? have : r->job->train.eval_tokens;
     r->data_digest = zep_dataset_digest(r->set);
+    r->token_digest = zep_dataset_digest_tokens(r->set);
+    r->document_digest = zep_dataset_digest_documents(r->set);
     return ZEP_OK;
 }
 
 /* Rank 0 opens, all know what depends on it. */
 static int open_data(struct run *r, struct zep_error *err)
 {
-    int64_t told[3] = {0};
+    int64_t told[5];
     int rc;
 
     if ((rc = zep_filework(r->comm, zep_filework_limit_s(0), is_root(r) ? open_sets : NULL, r, err)) < 0)
@@ -161,11 +163,15 @@ static int open_data(struct run *r, struct zep_error *err)
     told[0] = r->eval_tokens;
     told[1] = (int64_t)r->data_digest;
     told[2] = r->n_cut;
+    told[3] = (int64_t)r->token_digest;
+    told[4] = (int64_t)r->document_digest;
     if ((rc = zep_comm_bcast(r->comm, 0, told, sizeof told, err)) < 0)
         return rc;
     r->eval_tokens = told[0];
     r->data_digest = (uint64_t)told[1];
     r->n_cut = told[2];
+    r->token_digest = (uint64_t)told[3];
+    r->document_digest = (uint64_t)told[4];
     return ZEP_OK;
 }
 
@@ -204,7 +210,15 @@ static int confirm_lock(void *arg, struct zep_error *err)
 
 static struct zep_ckpt_info ckpt_info(const struct run *r)
 {
-    return (struct zep_ckpt_info){r->result->step, r->job->train.seed, r->data_digest, r->job->train.tokens};
+    return (struct zep_ckpt_info){
+        .step = r->result->step,
+        .seed = r->job->train.seed,
+        .data_digest = r->data_digest,
+        .tokens = r->job->train.tokens,
+        .token_digest = r->token_digest,
+        .document_digest = r->document_digest,
+        .context = r->job->data.context,
+    };
 }
 
 static int save_checkpoint(struct run *r, struct zep_error *err)

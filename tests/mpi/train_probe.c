@@ -177,7 +177,7 @@ static int train(const struct probe *p, struct zep_comm *comm, const struct zep_
 {
     struct look look = {.p = p, .f = f, .root = zep_comm_rank(comm) == 0, .mutant = {p->mutant, comm, NULL, 0}};
     struct zep_train_hooks hooks = {&look, on_share, on_gradient, on_reduced};
-    struct zep_ckpt_info info = {0, job->train.seed, 0, job->train.tokens}, found;
+    struct zep_ckpt_info info = {.seed = job->train.seed, .tokens = job->train.tokens}, found;
     const struct zep_kernels *k;
     char name[64];
     int64_t bytes;

@@ -107,6 +107,40 @@ like "$(cat part/on-two/run.json)" '"attempt": 2' "as a second attempt"
 run "$zeppelin" run --resume "$dir" --set train.steps=20 --set train.seed=4
 is "$status" 4 "another seed is refused: status 4"
 like "$err" 'seed' "it says why"
+refused()
+{
+    run "$zeppelin" run --resume "$1" --set train.steps=13 --set "$2"
+    is "$status" 4 "another $2 is refused"
+    like "$err" "$3" "it says why"
+    [ ! -e "$1/checkpoints/step-13" ]
+    ok $? "and trains nothing"
+}
+cp -r "$whole" other
+refused other model.rope_theta=500 'was made with model.rope_theta 10000, the job says 500'
+cp "$whole/job.yaml" other
+refused other model.norm_eps=1e-6 'was made with model.norm_eps 1e-05, the job says 1e-06'
+cp "$whole/job.yaml" other
+refused other data.context=256 'was made with data.context 512, the job says 256: longer documents are cut otherwise'
+cp "$whole/job.yaml" other
+cp -r set set2
+printf 'zeppelin' | dd of=set2/train.bin bs=1 seek=5000 conv=notrunc 2>/dev/null
+refused other data.train=set2/train 'was made with another data set of the same lengths'
+cp "$whole/job.yaml" other
+# a MANIFEST of version 1.0 has nothing of this and is read
+python3 - other/checkpoints/step-12/MANIFEST <<'PY'
+import json, sys
+m = json.load(open(sys.argv[1]))
+m["format"] = "zeppelin-checkpoint/1.0"
+for k in "manifest_xxh64", "data_tokens", "documents", "context":
+    del m[k]
+for k in "norm_eps", "rope_theta":
+    del m["model"][k]
+json.dump(m, open(sys.argv[1], "w"))
+PY
+run "$zeppelin" run --resume other --set train.steps=13
+ok "$status" "a checkpoint of version 1.0 is resumed"
+like "$(cat other/metrics.jsonl)" '"kind":"start","attempt":6,"step":12' "from its step"
+
 # a damaged checkpoint is passed over
 cp -r "$whole" damaged
 printf 'x' | dd of=damaged/checkpoints/step-12/shard-1 bs=1 seek=100 conv=notrunc 2>/dev/null

@@ -366,6 +366,7 @@ START_TEST(datasets)
         struct zep_error err;
         int32_t got[4], doc[300];
         char text[400];
+        uint64_t whole;
         int64_t cut;
 
         make_set(prefix, dtypes[t], len, 4);
@@ -381,12 +382,17 @@ START_TEST(datasets)
         ck_assert_int_eq(zep_dataset_read_doc(set, 3, t == 0 ? 100 : 1100, doc, &err), ZEP_EINVAL);
         snprintf(text, sizeof text, "%s.bin: token 1 of document 3 is %d: expected 0 to %d (model.vocab is %d)", prefix, t == 0 ? 100 : 1100, t == 0 ? 99 : 1099, t == 0 ? 100 : 1100);
         ck_assert_str_eq(err.text, text);
+        /* what a resumed run compares */
+        whole = zep_dataset_digest_documents(set);
+        ck_assert_int_eq(zep_dataset_limit(set, 300, 1, &cut, &err), ZEP_OK);
+        ck_assert_uint_eq(zep_dataset_digest_documents(set), whole);
         /* longer than the context: refused, or cut and counted */
         ck_assert_int_eq(zep_dataset_limit(set, 100, 0, &cut, &err), ZEP_EINVAL);
         ck_assert_ptr_nonnull(strstr(err.text, "document 2 of"));
         ck_assert_ptr_nonnull(strstr(err.text, "has 300 tokens, longer than the context of 100 (and so are 1 of 4)"));
         ck_assert_int_eq(zep_dataset_limit(set, 128, 1, &cut, &err), ZEP_OK);
         ck_assert_int_eq(cut, 1);
+        ck_assert_uint_ne(zep_dataset_digest_documents(set), whole);
         ck_assert_int_eq(zep_dataset_n_doc(set), 6);
         ck_assert_int_eq(zep_dataset_len(set, 4), 44);
         zep_dataset_read(set, 3, 0, 1, got);
@@ -407,15 +413,50 @@ START_TEST(negative_token)
     struct zep_error err;
     char path[300];
     int32_t doc[2];
+    uint64_t before;
 
     make_set(prefix, 4, len, 1);
+    ck_assert_int_eq(zep_dataset_open(prefix, &set, &err), ZEP_OK);
+    before = zep_dataset_digest_tokens(set);
+    zep_dataset_close(set);
     snprintf(path, sizeof path, "%s.bin", prefix);
     ck_assert_int_eq(zep_fs_write_atomic(path, damage, sizeof damage, 0666, &err), ZEP_OK);
     ck_assert_int_eq(zep_dataset_open(prefix, &set, &err), ZEP_OK);
+    ck_assert_uint_ne(zep_dataset_digest_tokens(set), before);
     ck_assert_int_eq(zep_dataset_read_doc(set, 0, 1048576, doc, &err), ZEP_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.text, "token 1 of document 0 is -70000000: expected 0 to 1048575"));
     zep_dataset_close(set);
     remove_set(prefix);
+}
+END_TEST
+
+/* More than is hashed as a whole: the first and the last token count, and the size does. */
+START_TEST(tokens_of_a_large_set)
+{
+    static const int64_t len[] = {512};
+    const char *prefix = tmp_path("large");
+    size_t size = ((size_t)6 << 20) + 5;
+    char *bin = zep_calloc(size, 1);
+    struct zep_dataset *set;
+    struct zep_error err;
+    uint64_t digest[4];
+    char path[300];
+
+    ck_assert_ptr_nonnull(bin);
+    make_set(prefix, 1, len, 1);
+    snprintf(path, sizeof path, "%s.bin", prefix);
+    for (int i = 0; i < 4; i++) {
+        bin[0] = i == 1;
+        bin[size - 1] = i == 2;
+        ck_assert_int_eq(zep_fs_write_atomic(path, bin, size - (i == 3), 0666, &err), ZEP_OK);
+        ck_assert_int_eq(zep_dataset_open(prefix, &set, &err), ZEP_OK);
+        digest[i] = zep_dataset_digest_tokens(set);
+        for (int k = 0; k < i; k++)
+            ck_assert_uint_ne(digest[k], digest[i]);
+        zep_dataset_close(set);
+    }
+    remove_set(prefix);
+    free(bin);
 }
 END_TEST
 
@@ -584,6 +625,7 @@ int main(void)
     tcase_add_test(t, distributions);
     tcase_add_test(t, datasets);
     tcase_add_test(t, negative_token);
+    tcase_add_test(t, tokens_of_a_large_set);
     tcase_add_test(t, damaged_datasets);
     tcase_add_test(t, batches);
     tcase_add_test(t, micro_steps);

@@ -148,7 +148,7 @@ START_TEST(manifest_round_trip)
 {
     struct zep_model *m = small_model(1);
     struct zep_shard shard[2] = {{0, 160, 64 + 160 * 12, 0xfedcba9876543210u}, {160, m->n_weight, 64 + (m->n_weight - 160) * 12, 7}};
-    struct zep_manifest a = {{42, 3, 0x8000000000000001u, 4096}, 3, 2, shard}, b;
+    struct zep_manifest a = {{42, 3, 0x8000000000000001u, 4096, 0xfffffffffffffffeu, 5, 2048}, 3, 2, shard}, b;
     struct zep_error err;
     char *text = zep_manifest_write(&a, m), *p;
 
@@ -156,6 +156,9 @@ START_TEST(manifest_round_trip)
     ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_OK);
     ck_assert_int_eq(b.info.step, 42);
     ck_assert_uint_eq(b.info.data_digest, a.info.data_digest);
+    ck_assert_uint_eq(b.info.token_digest, a.info.token_digest);
+    ck_assert_uint_eq(b.info.document_digest, 5);
+    ck_assert_int_eq(b.info.context, 2048);
     ck_assert_int_eq(b.n_part, 3);
     ck_assert_int_eq(b.n_shard, 2);
     ck_assert_mem_eq(b.shard, shard, sizeof shard);
@@ -172,6 +175,15 @@ START_TEST(manifest_round_trip)
     memcpy(p, "\"step\": 41", 10);
     ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_EINVAL);
     ck_assert_str_eq(err.text, "M: the checksum of MANIFEST does not hold");
+    memcpy(p, "\"step\": 42", 10);
+    /* another model of the same shape */
+    m->shape.rope_theta = 500;
+    ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_EREFUSED);
+    ck_assert_str_eq(err.text, "M: was made with model.rope_theta 10000, the job says 500");
+    m->shape.rope_theta = 1e4;
+    m->shape.norm_eps = 1e-6f;
+    ck_assert_int_eq(zep_manifest_read("M", text, strlen(text), m, &b, &err), ZEP_EREFUSED);
+    ck_assert_str_eq(err.text, "M: was made with model.norm_eps 1e-05, the job says 1e-06");
     free(text);
     zep_model_free(m);
 }
