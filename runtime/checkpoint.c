@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,36 @@ static int finish(void *arg, struct zep_error *err)
     return rc;
 }
 
+static int64_t first_bad(const float *x, int64_t n)
+{
+    int64_t i = 0;
+
+    while (i < n && isfinite(x[i]))
+        i++;
+    return i < n ? i : -1;
+}
+
+/* The own shard: nothing could go on from it otherwise, and it would push out checkpoints that are good. */
+static int check_finite(int64_t step, const struct zep_model *model, const struct zep_optim *optim, struct zep_error *err)
+{
+    int64_t first = optim->first[optim->rank], n = optim->first[optim->rank + 1] - first;
+    const float *part[3] = {model->weight + first, optim->m, optim->v};
+    static const char *const what[3] = {"weight", "first moment", "second moment"};
+
+    for (int p = 0; p < (optim->m ? 3 : 1); p++) {
+        int64_t at = first_bad(part[p], n);
+        int t = 0;
+
+        if (at < 0)
+            continue;
+        while (t + 1 < model->n_tensor && model->tensor[t + 1].offset <= first + at)
+            t++;
+        return zep_error_set(err, ZEP_EINTERNAL, "step %" PRId64 ": a %s of %s is %g: no checkpoint is written (is train.lr too high?)", step, what[p], model->tensor[t].name,
+                             (double)part[p][at]);
+    }
+    return ZEP_OK;
+}
+
 /* Every rank's shard, then the manifest. */
 static int write_all(struct zep_comm *comm, struct save *s, struct zep_error *err)
 {
@@ -282,7 +313,7 @@ int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ck
 
     s.m = (struct zep_manifest){.info = *info, .n_part = optim->m ? 3 : 1, .n_shard = size};
     s.m.shard = rank == 0 ? zep_calloc((size_t)size, sizeof *s.m.shard) : NULL;
-    rc = !root || (rank == 0 && !s.m.shard) ? zep_error_nomem(err, "checkpoint") : ZEP_OK;
+    rc = !root || (rank == 0 && !s.m.shard) ? zep_error_nomem(err, "checkpoint") : check_finite(info->step, model, optim, err);
     if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, &s, err)) < 0)
         goto out;
     if ((rc = write_all(comm, &s, err)) < 0) {

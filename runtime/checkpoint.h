@@ -19,7 +19,8 @@ struct zep_ckpt_info { /* what must agree between a checkpoint and the run that 
 };
 
 /* Collective. confirm (rank 0, may be NULL) is called before the commit. name_out: the folder's name. keep: how many checkpoints stay, this one and those of
- * the steps before it (others are removed after the commit; one of a later step is renamed to damaged-step-N). On failure nothing of the new one stays and the old ones do. */
+ * the steps before it (others are removed after the commit; one of a later step is renamed to damaged-step-N). On failure nothing of the new one stays and the old ones do.
+ * Weights or moments that are not finite are refused (ZEP_EINTERNAL). */
 int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *info, const struct zep_model *model, const struct zep_optim *optim, int keep,
                   int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err);
 

@@ -458,6 +458,8 @@ int zep_train_eval(struct zep_train *t, int64_t max_token, double *loss_out, int
     }
     if ((rc = zep_comm_sum_f64(t->comm, &loss_sum, 1, err)) < 0)
         return rc;
+    if (!isfinite(loss_sum))
+        return zep_error_set(err, ZEP_EINTERNAL, "step %" PRId64 ": held-out loss %g: not finite (is train.lr too high?)", t->step, loss_sum);
     *loss_out = n_target > 0 ? loss_sum / (double)n_target : 0.0;
     *n_target_out = n_target;
     return ZEP_OK;

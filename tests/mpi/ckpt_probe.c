@@ -1,10 +1,12 @@
 /* For tests/t/30-run.t: checkpoints and other file work that takes longer than the watchdog's time-out of 0.5 s, and ranks that are lost meanwhile.
  *
  *   ckpt-probe save DIR     a save whose commit takes 1.5 s on rank 0, and a load
+ *   ckpt-probe bad DIR      a save of a weight, and of a moment, that is not finite on the last rank, over a good checkpoint
  *   ckpt-probe stop         rank 1 is stopped while rank 0 works: the watchdog ends the job
  *   ckpt-probe limit        rank 1 works beyond its limit: the watchdog ends the job                  (all under mpirun) */
 #include "config.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -77,6 +79,31 @@ static int save(struct zep_comm *comm, const char *dir, struct zep_error *err)
     return rc;
 }
 
+/* Both must be refused; what they were refused for is printed. */
+static int save_bad(struct zep_comm *comm, const char *dir, struct zep_error *err)
+{
+    struct zep_ckpt_info info = {.step = 4, .seed = 1, .tokens = 100};
+    struct zep_job *job = NULL;
+    struct zep_model *model = NULL;
+    struct zep_optim *optim = NULL;
+    char name[64];
+    int64_t bytes;
+    int rank = zep_comm_rank(comm), last = rank == zep_comm_size(comm) - 1, rc;
+
+    if ((rc = make_model(comm, &job, &model, &optim, err)) < 0 || (rc = zep_ckpt_save(comm, dir, &info, model, optim, 1, NULL, NULL, name, &bytes, err)) < 0)
+        return rc;
+    for (int i = 0; i < 2; i++) {
+        model->weight[model->n_weight - 1] = i == 0 ? NAN : 0.0f; /* of model.norm.weight, the last rank's */
+        optim->v[0] = last && i == 1 ? INFINITY : 0.0f;
+        info.step = 5 + i;
+        if (zep_ckpt_save(comm, dir, &info, model, optim, 1, NULL, NULL, name, &bytes, err) == ZEP_OK)
+            return zep_error_set(err, ZEP_EIO, "rank %d: step %d was saved", rank, 5 + i);
+        if (rank == 0)
+            printf("%s: %s\n", zep_status_name(err->code), err->text);
+    }
+    return ZEP_OK;
+}
+
 static int probe(struct zep_comm *comm, int argc, char **argv, struct zep_error *err)
 {
     int rank = zep_comm_rank(comm);
@@ -84,6 +111,8 @@ static int probe(struct zep_comm *comm, int argc, char **argv, struct zep_error 
 
     if (argc == 3 && strcmp(argv[1], "save") == 0)
         return save(comm, argv[2], err);
+    if (argc == 3 && strcmp(argv[1], "bad") == 0)
+        return save_bad(comm, argv[2], err);
     if (argc == 2 && strcmp(argv[1], "stop") == 0)
         return zep_filework(comm, 60, rank == 0 ? nap : rank == 1 ? stop : NULL, &slow, err);
     if (argc == 2 && strcmp(argv[1], "limit") == 0)

@@ -141,6 +141,12 @@ run "$zeppelin" run --resume other --set train.steps=13
 ok "$status" "a checkpoint of version 1.0 is resumed"
 like "$(cat other/metrics.jsonl)" '"kind":"start","attempt":6,"step":12' "from its step"
 
+# a run that diverges
+run "$zeppelin" run --set train.optimizer=sgd --set train.lr=1e6 --set train.clip=0 --set train.eval_every=1 --set checkpoint.every=0 job.yaml
+is "$status" 1 "a run that diverges: status 1"
+like "$err" 'error: .*step [0-9]+: .*not finite \(is train.lr too high\?\)' "it says so"
+is "$(grep '"kind":"eval"' "$(rundir)/metrics.jsonl" | grep -vc '"loss":[0-9]')" 0 "no held-out loss that is not finite is told as one"
+
 # a damaged checkpoint is passed over
 cp -r "$whole" damaged
 printf 'x' | dd of=damaged/checkpoints/step-12/shard-1 bs=1 seek=100 conv=notrunc 2>/dev/null
@@ -257,6 +263,12 @@ ckpt_probe=$build/tests/mpi/ckpt-probe
 run timeout 30 mpirun -np 3 "$ckpt_probe" save "$tmp/probe"
 ok "$status" "a commit that takes longer than the time-out"
 [ "$status" -eq 0 ] || diag "$err"
+run timeout 30 mpirun -np 3 "$ckpt_probe" bad "$tmp/probe"
+ok "$status" "weights and moments that are not finite are not saved"
+[ "$status" -eq 0 ] || diag "$err"
+like "$out" 'internal error: rank 2: step 5: a weight of model\.norm\.weight is -?nan: no checkpoint is written \(is train\.lr too high\?\)' "a weight is named"
+like "$out" 'internal error: rank 2: step 6: a second moment of model\.[a-z0-9_.]+ is inf: no checkpoint' "and a moment"
+is "$(ls "$tmp/probe/checkpoints")" "step-4" "and the checkpoint before stays"
 run timeout 30 mpirun -np 3 "$ckpt_probe" stop
 is "$status" 76 "a rank that is lost during file work is noticed by the time-out"
 like "$err" "no progress for 0 s .*in 'agreement'" "as ever"
