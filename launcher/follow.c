@@ -194,6 +194,17 @@ static int exit_of(int status)
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
 }
 
+/* Ranks that had an error of their own, but could not write their outcome (a full disk), end with its exit status. */
+static int status_of_error(int exit_status)
+{
+    static const int known[] = {ZEP_EINVAL, ZEP_EUNAVAIL, ZEP_EREFUSED, ZEP_EPEER};
+
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (exit_status == zep_exit_status(known[i]))
+            return known[i];
+    return ZEP_EIO;
+}
+
 /* Ranks that were lost could not say so: the launcher's words and the last records do. */
 static int make_outcome(struct follow *f, struct zep_outcome *o)
 {
@@ -202,13 +213,16 @@ static int make_outcome(struct follow *f, struct zep_outcome *o)
         o->status = ZEP_EINTERNAL;
     if (f->pm.rank < 0 && f->pm.n_tail && !zep_progress_started(f->progress))
         o->status = ZEP_EUNAVAIL; /* never came up */
+    if (f->pm.rank < 0 && *f->pm.error && !f->killed)
+        o->status = status_of_error(exit_of(f->status));
     snprintf(o->phase, sizeof o->phase, "%s", f->pm.phase);
     if (f->killed)
         snprintf(o->cause, sizeof o->cause, "ended before the step and its checkpoint were done");
     else
         zep_postmortem_text(&f->pm, exit_of(f->status), o->cause, (int)sizeof o->cause);
     o->step = zep_progress_last(f->progress, o->checkpoint, sizeof o->checkpoint);
-    zep_log(ZEP_LOG_ERROR, "%s", o->cause);
+    if (!*f->pm.error || f->pm.rank >= 0 || f->killed) /* else the rank said it */
+        zep_log(ZEP_LOG_ERROR, "%s", o->cause);
     zep_outcome_write_first(f->args->rundir, o, NULL); /* on a full disk the caller still knows */
     return ZEP_OK;
 }

@@ -65,6 +65,8 @@ int zep_postmortem_line(struct zep_postmortem *pm, const char *line)
             snprintf(pm->phase, sizeof pm->phase, "%.31s", line + 21);
         return 1;
     }
+    if (!strncmp(line, "zeppelin-rank: error: ", 22) && !*pm->error)
+        snprintf(pm->error, sizeof pm->error, "%s", line + 22);
     if (read_mpirun(pm, line) || read_srun(pm, line) || !*line || strspn(line, "-= ") == strlen(line) || strstr(line, "Job step aborted"))
         return 0;
     snprintf(pm->tail[pm->n_tail % 8], sizeof pm->tail[0], "%.255s", line);
@@ -76,6 +78,8 @@ void zep_postmortem_text(const struct zep_postmortem *pm, int exit_status, char 
 {
     if (pm->rank >= 0)
         snprintf(out, (size_t)size, "rank %d on %s was lost: ended by signal %d (%s)%s%s", pm->rank, pm->host, pm->signal, strsignal(pm->signal), *pm->phase ? ", while the ranks were in phase " : "", pm->phase);
+    else if (*pm->error)
+        snprintf(out, (size_t)size, "%s", pm->error);
     else if (pm->n_tail)
         snprintf(out, (size_t)size, "the ranks ended without a result (status %d): %s", exit_status, pm->tail[(pm->n_tail - 1) % 8]);
     else

@@ -14,6 +14,7 @@
 
 struct zep_metrics {
     int fd, attempt;
+    int torn; /* half a line was written */
     char *path;
 };
 
@@ -73,7 +74,10 @@ static int put(struct zep_metrics *m, json_t *j, struct zep_error *err)
         return zep_error_nomem(err, "metrics");
     len = strlen(text);
     text[len++] = '\n'; /* in place of the terminator: one write a line */
+    if (m->torn && write(m->fd, "\n", 1) == 1)
+        m->torn = 0;
     n = write(m->fd, text, len);
+    m->torn |= n > 0 && n != (ssize_t)len;
     if (n != (ssize_t)len)
         rc = zep_error_set(err, ZEP_EIO, "%s: %s", m->path, n < 0 ? strerror(errno) : "short write (disk full?)");
     free(text);

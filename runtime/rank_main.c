@@ -115,11 +115,12 @@ static int parse_args(int argc, char **argv, struct args *a)
     return -1;
 }
 
-/* An error that all ranks have: rank 0 tells of it, everybody leaves in order. One that only this rank has: it tells, and ends the job. Then no barrier would be met. */
-static void end_in_failure(struct zep_comm *comm, const struct args *a, int rc, const struct zep_run_result *res, struct zep_error *err)
+/* An error that all ranks have: rank 0 tells of it, everybody leaves in order. One that only this rank has: it tells, and ends the job. Then no barrier would be met.
+ * Returns the exit status: 0 unless the outcome could not be written (a full disk): then the status is what is left to tell by. */
+static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, const struct zep_run_result *res, struct zep_error *err)
 {
     struct zep_outcome o = {.attempt = a->attempt, .status = rc, .step = res->step, .rank = zep_agreed_rank(err)};
-    int agreed = o.rank >= 0, rank = zep_comm_rank(comm);
+    int agreed = o.rank >= 0, rank = zep_comm_rank(comm), status = 0;
     char host[128] = "";
 
     snprintf(o.phase, sizeof o.phase, "%s", zep_comm_phase(comm));
@@ -128,13 +129,13 @@ static void end_in_failure(struct zep_comm *comm, const struct args *a, int rc, 
     if (agreed) {
         if (rank == 0) {
             zep_log(ZEP_LOG_ERROR, "%s (in phase %s)", err->text, o.phase);
-            zep_outcome_write(a->rundir, &o, NULL);
+            status = zep_outcome_write(a->rundir, &o, NULL) < 0 ? zep_exit_status(rc) : 0;
         }
-        return;
+        return status;
     }
     gethostname(host, sizeof host - 1);
     o.rank = rank;
-    if (zep_outcome_write_first(a->rundir, &o, NULL) == ZEP_OK)
+    if (zep_outcome_write_first(a->rundir, &o, NULL) != ZEP_EREFUSED) /* nobody told of it before */
         zep_log(ZEP_LOG_ERROR, "rank %d on %s, in phase %s: %s", rank, host, o.phase, err->text);
     zep_comm_abort(comm, zep_exit_status(rc));
 }
@@ -144,10 +145,10 @@ static int run(struct zep_comm *comm, const struct args *a)
     struct zep_run_args ra = {a->rundir, a->attempt, &stop_bits};
     struct zep_run_result res;
     struct zep_error err = {0};
-    int rc = zep_run(comm, &ra, &res, &err);
+    int rc = zep_run(comm, &ra, &res, &err), status = 0;
 
     if (rc < 0 && rc != ZEP_ESTOPPED) {
-        end_in_failure(comm, a, rc, &res, &err);
+        status = end_in_failure(comm, a, rc, &res, &err);
     } else {
         struct zep_outcome o = {.attempt = a->attempt, .status = rc, .step = res.step, .rank = -1};
 
@@ -164,7 +165,7 @@ static int run(struct zep_comm *comm, const struct args *a)
     }
     whose_phase = NULL;
     zep_comm_finish(comm);
-    return 0; /* the outcome travels by file */
+    return status; /* the outcome travels by file */
 }
 
 int main(int argc, char **argv)
@@ -182,7 +183,7 @@ int main(int argc, char **argv)
         struct zep_outcome o = {.attempt = a.attempt, .status = rc, .rank = -1, .phase = "start-up"};
 
         snprintf(o.cause, sizeof o.cause, "%.1000s", err.text);
-        if (a.hello || zep_outcome_write_first(a.rundir, &o, NULL) == ZEP_OK)
+        if (a.hello || zep_outcome_write_first(a.rundir, &o, NULL) != ZEP_EREFUSED)
             zep_log(ZEP_LOG_ERROR, "%s", err.text);
         return zep_exit_status(rc);
     }

@@ -34,6 +34,7 @@ struct run {
     struct zep_metrics *metrics;       /* rank 0 */
     struct zep_train *train;
     char *lock_token;                  /* rank 0: of the run's lock as we found it, NULL: none */
+    int deaf;                          /* rank 0: a record could not be written, and that was told */
     int64_t n_cut, eval_tokens, resumed;
     uint64_t data_digest, token_digest, document_digest;
     double start;
@@ -221,10 +222,20 @@ static struct zep_ckpt_info ckpt_info(const struct run *r)
     };
 }
 
+/* Rank 0: records and plans tell of the training; a full disk that takes none of them must not stop it. */
+static void tell_lost(struct run *r, int rc, const struct zep_error *err)
+{
+    if (rc < 0 && !r->deaf) {
+        zep_log(ZEP_LOG_WARN, "%s: the training goes on, with records missing", err->text);
+        r->deaf = 1;
+    }
+}
+
 static int save_checkpoint(struct run *r, struct zep_error *err)
 {
     struct zep_ckpt_info info = ckpt_info(r);
     double t0 = zep_clock_now();
+    struct zep_error lost;
     int64_t bytes;
     char name[64];
     int rc;
@@ -236,13 +247,14 @@ static int save_checkpoint(struct run *r, struct zep_error *err)
         return rc;
     memcpy(r->result->checkpoint, name, sizeof r->result->checkpoint);
     if (is_root(r))
-        rc = zep_metrics_write_checkpoint(r->metrics, info.step, name, bytes, zep_clock_now() - t0, err);
-    return zep_agree(r->comm, rc, err);
+        tell_lost(r, zep_metrics_write_checkpoint(r->metrics, info.step, name, bytes, zep_clock_now() - t0, &lost), &lost);
+    return ZEP_OK;
 }
 
 static int evaluate(struct run *r, struct zep_error *err)
 {
     double t0 = zep_clock_now(), loss;
+    struct zep_error lost;
     int64_t n_target;
     int rc;
 
@@ -251,8 +263,8 @@ static int evaluate(struct run *r, struct zep_error *err)
     if ((rc = zep_train_eval(r->train, r->eval_tokens, &loss, &n_target, err)) < 0)
         return rc;
     if (is_root(r))
-        rc = zep_metrics_write_eval(r->metrics, r->result->step, loss, n_target, zep_clock_now() - t0, err);
-    return zep_agree(r->comm, rc, err);
+        tell_lost(r, zep_metrics_write_eval(r->metrics, r->result->step, loss, n_target, zep_clock_now() - t0, &lost), &lost);
+    return ZEP_OK;
 }
 
 static int save_plans(struct run *r, int64_t step, struct zep_error *err)
@@ -319,16 +331,15 @@ static int start_training(struct run *r, struct zep_error *err)
 static int after_step(struct run *r, const struct zep_step_stats *st, int last, struct zep_error *err)
 {
     const struct zep_job *job = r->job;
-    int rc = ZEP_OK;
+    struct zep_error lost;
+    int rc;
 
     zep_comm_set_phase(r->comm, "metrics");
     if (is_root(r)) {
-        rc = zep_metrics_write_step(r->metrics, st, zep_comm_size(r->comm), err);
-        if (rc == ZEP_OK && job->plan.save_every > 0 && st->step % job->plan.save_every == 0)
-            rc = save_plans(r, st->step, err);
+        tell_lost(r, zep_metrics_write_step(r->metrics, st, zep_comm_size(r->comm), &lost), &lost);
+        if (job->plan.save_every > 0 && st->step % job->plan.save_every == 0)
+            tell_lost(r, save_plans(r, st->step, &lost), &lost);
     }
-    if ((rc = zep_agree(r->comm, rc, err)) < 0)
-        return rc;
     if (last || st->stop || (job->checkpoint.every > 0 && st->step % job->checkpoint.every == 0))
         if ((rc = save_checkpoint(r, err)) < 0)
             return rc;

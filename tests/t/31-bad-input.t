@@ -140,4 +140,35 @@ FULL
 else
     skip "a full disk while checkpointing" "needs root and a mount namespace"
 fi
+
+# --- records that find no room: the training goes on; a run whose outcome finds none either did not lose a rank ---
+if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null && [ -x "$build/zeppelin-rank" ]; then
+    rm -rf small deaf
+    mkdir small deaf
+    cat >deaf.sh <<DEAF
+mount -t tmpfs -o size=64k tmpfs "$tmp/small" || exit 99
+small="--set train.eval_tokens=0 --set model.hidden=32 --set model.layers=2 --set model.heads=2 --set model.kv_heads=1 --set model.head_dim=16 --set model.ffn=64
+    --set data.context=512 --set train.tokens=1k --set checkpoint.every=0"
+"$zeppelin" run --set run_root=$tmp/deaf --set train.steps=2 \$small job.yaml >/dev/null 2>&1 || exit 98
+dir=\$(ls -d "$tmp"/deaf/zeppelin-*)
+mv "\$dir/metrics.jsonl" "$tmp/small/metrics.jsonl"
+ln -s "$tmp/small/metrics.jsonl" "\$dir/metrics.jsonl"
+"$zeppelin" run --resume "\$dir" --set train.steps=100 2>deaf.err >/dev/null
+echo \$? >deaf.status
+ls "\$dir/checkpoints" >deaf.list
+umount "$tmp/small"
+mount -t tmpfs -o size=200k tmpfs "$tmp/small" || exit 99
+"$zeppelin" run --set run_root=$tmp/small --set train.steps=300 \$small job.yaml 2>mute.err >/dev/null
+echo \$? >mute.status
+DEAF
+    run unshare --mount --propagation private bash deaf.sh
+    is "$(cat deaf.status 2>/dev/null)" 0 "records that find no room do not stop the training: status 0"
+    [ "$(cat deaf.status 2>/dev/null)" = 0 ] || diag "$status $(tail -n 5 deaf.err)"
+    is "$(grep -c 'warning: .*metrics.jsonl: .*: the training goes on, with records missing' deaf.err)" 1 "one warning says so"
+    like "$(cat deaf.list)" '^step-100$' "and the weights of the last step are saved"
+    is "$(cat mute.status 2>/dev/null)" 1 "a disk without room for anything: status 1, no rank was lost"
+    is "$(grep -c 'error: .*No space left on device' mute.err)" 1 "the message says it once"
+else
+    skip "records that find no room" "needs root and a mount namespace"
+fi
 done_testing

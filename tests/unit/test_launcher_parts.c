@@ -25,6 +25,10 @@ START_TEST(postmortem)
         {{"srun: error: zep2: task 5: Killed", "srun: launch/slurm: _step_signal: Terminating StepId=1.0", NULL}, "rank 5 on zep2 was lost: ended by signal 9 (Killed)"},
         {{"slurmstepd: error: *** STEP 1.0 ON zep0 CANCELLED ***", "srun: error: zep0: tasks 0-1: Segmentation fault", NULL}, "rank 0 on zep0 was lost: ended by signal 11 (Segmentation fault)"},
         {{"------", "There are not enough slots available", "------", NULL}, "the ranks ended without a result (status 1): There are not enough slots available"},
+        {{"zeppelin-rank: error: d/shard-0: No space left on device (in phase checkpoint)", "zeppelin-rank: error: another", "Primary job  terminated normally", NULL},
+         "d/shard-0: No space left on device (in phase checkpoint)"},
+        {{"zeppelin-rank: error: rank 0 on n, in phase forward: MPI", "mpirun noticed that process rank 1 with PID 1 on node n exited on signal 9 (Killed).", NULL},
+         "rank 1 on n was lost: ended by signal 9 (Killed)"},
         {{NULL}, "the ranks ended without a result and without a word (status 1)"},
     };
 
