@@ -168,7 +168,10 @@ static int put_fabric(struct zep_buf *b, const struct zep_topo *topo, const stru
     for (int level = 0; level <= f->top; level++)
         place_level(f, level, at, work, &left_out);
     if (fabric) {
-        snprintf(text, sizeof text, "fabric %.100s: %s of %d %s", fabric->name, zep_fabric_kind_names[fabric->kind], fabric->n_switch, fabric->kind == ZEP_FABRIC_BLOCKS ? "blocks" : "switches");
+        if (fabric->kind == ZEP_FABRIC_BLOCKS)
+            snprintf(text, sizeof text, "fabric %.100s: %d block%s", fabric->name, fabric->n_switch, fabric->n_switch == 1 ? "" : "s");
+        else
+            snprintf(text, sizeof text, "fabric %.100s: %s of %d switch%s", fabric->name, zep_fabric_kind_names[fabric->kind], fabric->n_switch, fabric->n_switch == 1 ? "" : "es");
         if ((rc = label(b, GAP, *y_io + 14, "font-weight=\"bold\"", text, err)) < 0)
             goto out;
         *y_io += 26;
