@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Measuring finds the rates that a virtual cluster was given: NICs alone, together, and the uplinks of leaves that are narrower than their nodes.
+# A probe over mpirun names the node that differs from the others. Measuring finds the rates that a virtual cluster was given: NICs alone, together, and the uplinks of leaves that are narrower than their nodes.
 here=$(cd "$(dirname "$0")" && pwd)
 . "$here/../lib/tap.sh"
 if [ "${1:-}" != inside ]; then
@@ -16,6 +16,27 @@ zeppelin=$ZEP_BUILDDIR/zeppelin
 export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_plm=rsh OMPI_MCA_plm_rsh_agent="$BED/bin/bed-agent" OMPI_MCA_oob_tcp_if_include=10.77.0.0/24 OMPI_MCA_pml=ob1 OMPI_MCA_btl=self,vader,tcp \
     OMPI_MCA_btl_tcp_flags=send,inplace,need-ack,need-csum OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_mpi_yield_when_idle=1
 
+node0()
+{
+    "$BED/bin/bed-node" 0 env PATH="$PATH" "$@"
+}
+
+run node0 timeout 60 "$zeppelin" topo --hosts vn[0-3] --from probe --yaml -o same.yaml
+ok "$status" "a probe over four nodes"
+[ "$status" -eq 0 ] || diag "$err"
+grep -q 'id: "vn\[0-3\]"' same.yaml
+ok $? "which are alike"
+like "$(cat same.yaml)" "name: nic1" "with the NICs of each"
+ip -n vn2 link set nic1 down
+run node0 timeout 60 "$zeppelin" topo --hosts vn[0-3] --from probe --yaml -o one-down.yaml
+like "$err" "^zeppelin: warning: node 'vn2': NIC nic1 \(nic1\) is down, up on its 3 siblings$" "the node with a NIC that is down is named"
+run "$zeppelin" topo diff same.yaml one-down.yaml
+is "$out" "~ node vn2: NIC nic1 (nic1) is down, up before" "and so says topo diff"
+run node0 timeout 60 "$zeppelin" doctor --hosts vn[0-3] --from probe
+is "$status" 1 "doctor counts it as an error"
+like "$out" "error +siblings +node 'vn2': NIC nic1 \(nic1\) is down" "and says which it is"
+ip -n vn2 link set nic1 up && ip -n vn2 route add 10.78.1.0/24 dev nic1 src 10.78.1.3 table 101
+
 cat >virtual.yaml <<'YAML'
 format: zeppelin-topology/1.0
 nodes:
@@ -26,9 +47,9 @@ fabrics:
   - name: net
     switches: [{name: leaf0, parents: [spine], nodes: "vn[0-1]"}, {name: leaf1, parents: [spine], nodes: "vn[2-3]"}, {name: spine}]
 YAML
-run timeout 240 "$BED/bin/bed-node" 0 env PATH="$PATH" "$zeppelin" topo --from virtual.yaml --hosts vn0,vn1,vn2,vn3 --measure --rounds 5 --json -o measured.json
+run node0 timeout 240 "$zeppelin" topo --from virtual.yaml --hosts vn0,vn1,vn2,vn3 --measure --rounds 5 --json -o measured.json
 ok "$status" "topo --measure over four nodes"
-[ "$status" -eq 0 ] || cat "$err" >&2
+[ "$status" -eq 0 ] || diag "$err"
 
 # value LABEL JSON-PATH LOW HIGH
 python3 - >checks <<'PY'
