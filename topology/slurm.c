@@ -223,13 +223,18 @@ out:
 int zep_topo_detect_slurm(const char *jobid, const char *partition, struct zep_topo **topo_out, struct zep_error *err)
 {
     const char *args[] = {jobid ? "--job" : partition ? "--partition" : NULL, jobid ? jobid : partition, NULL};
-    const char *conf = getenv("SLURM_CONF");
+    const char *conf = getenv("SLURM_CONF"), *libslurm = getenv("ZEPPELIN_LIBSLURM");
     int hints = zep_slurm_hints(), absent, rc;
     double limit = hints ? LIMIT_S : MOMENT_S;
 
     if (conf && *conf && access(conf, R_OK) < 0) /* Slurm's clients would try on for a minute */
         return zep_error_set(err, ZEP_EUNAVAIL, "no Slurm here: SLURM_CONF is '%s': %s", conf, strerror(errno));
-    rc = zep_detect_run("zeppelin-detect-slurm", args, limit, &absent, topo_out, err);
+    if (libslurm && !strcmp(libslurm, "no")) { /* a library that does not fit the controller */
+        absent = 1;
+        rc = ZEP_EUNAVAIL;
+    } else {
+        rc = zep_detect_run("zeppelin-detect-slurm", args, limit, &absent, topo_out, err);
+    }
     if (rc < 0 && absent)
         rc = from_text(jobid, partition, limit, topo_out, err);
     else if (rc == ZEP_OK && !(*topo_out)->n_fabric)
