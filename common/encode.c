@@ -123,3 +123,39 @@ int zep_check_hostname(const char *s, struct zep_error *err)
         return zep_error_set(err, ZEP_EINVAL, "host name '%.300s': expected letters, digits, '.', '_' and '-', not beginning with '-', at most 253", s);
     return ZEP_OK;
 }
+
+/* Length of the UTF-8 sequence at s, 0: none that is valid and printable. */
+static int sequence(const unsigned char *s)
+{
+    unsigned code;
+    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+
+    if (n == 1)
+        return s[0] >= 0x20 && s[0] != 0x7f;
+    for (int i = 1; i < n; i++)
+        if ((s[i] & 0xc0) != 0x80)
+            return 0;
+    if (n == 0)
+        return 0;
+    code = n == 2 ? s[0] & 0x1fu : n == 3 ? s[0] & 0xfu : s[0] & 7u;
+    for (int i = 1; i < n; i++)
+        code = code << 6 | (s[i] & 0x3fu);
+    if ((n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff)) || (code >= 0xd800 && code < 0xe000) || code < 0xa0 || (code & 0xfffe) == 0xfffe || code == 0xfeff || code == 0x2028 || code == 0x2029)
+        return 0;
+    return n;
+}
+
+int zep_text_is_clean(const char *s)
+{
+    for (int n; *s; s += n)
+        if (!(n = sequence((const unsigned char *)s)))
+            return 0;
+    return 1;
+}
+
+void zep_text_clean(char *s)
+{
+    for (int n; *s; s += n ? n : 1)
+        if (!(n = sequence((const unsigned char *)s)))
+            *s = '?';
+}

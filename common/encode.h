@@ -13,6 +13,10 @@ int zep_encode_sbatch(struct zep_buf *b, const char *s, struct zep_error *err);
 int zep_encode_slurm_path(struct zep_buf *b, const char *s, struct zep_error *err);
 /* XML text and attribute values (for SVG). Invalid UTF-8 becomes U+FFFD. */
 int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err);
+/* Whether a text can be shown and written: valid UTF-8 without control characters. */
+int zep_text_is_clean(const char *s);
+/* Makes it so, in place: '?' for each byte that is not. */
+void zep_text_clean(char *s);
 /* [A-Za-z0-9._-]+ without a leading '-', at most 253 bytes: for ssh and mpirun. */
 int zep_check_hostname(const char *s, struct zep_error *err);
 

@@ -404,10 +404,6 @@ static int merge_nics(struct merge *m, int node, const struct zep_node *s, int *
 
             rc = add_nic(m, d, &s->nic[i]);
             map[i] = d->n_nic - 1;
-            for (int k = 0; rc == ZEP_OK && k < d->n_device; k++) { /* no relation is known to a NIC that is new */
-                free(d->device[k].nic_dist);
-                d->device[k].nic_dist = NULL;
-            }
             snprintf(where, sizeof where, "node %.200s, NIC %.100s", d->id, s->nic[i].name);
             if (rc == ZEP_OK && had)
                 rc = conflict(m, where, "presence", 1, "not seen", d->nic[0].source, "seen", s->nic[i].source);
@@ -552,11 +548,6 @@ static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_n
                 break;
             }
             map[i] = d->n_device - 1;
-            for (int k = 0; k < d->n_device - 1; k++) { /* nor to a device that is new */
-                free(d->device[k].peer_dist);
-                free(d->device[k].peer_nvlink);
-                d->device[k].peer_dist = d->device[k].peer_nvlink = NULL;
-            }
             snprintf(where, sizeof where, "node %.200s, device %.100s", d->id, s->device[i].key);
             if (had && !counts)
                 rc = conflict(m, where, "presence", 1, "not seen", d->device[0].source, "seen", s->device[i].source);

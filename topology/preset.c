@@ -256,12 +256,13 @@ int zep_topo_preset(const char *name, int n_node, struct zep_topo **topo_out, st
     struct zep_buf all = ZEP_BUF_INIT;
     int rc;
 
-    for (size_t i = 0; i < N_MACHINE; i++) {
+    for (size_t i = 0; i < N_MACHINE; i++)
         if (!strcmp(machines[i].name, name)) {
             if (n_node < 0)
                 return zep_error_set(err, ZEP_EINVAL, "preset '%s': %d nodes: expected at least 1", name, n_node);
             return make(&machines[i], n_node ? n_node : machines[i].n_node, topo_out, err);
         }
+    for (size_t i = 0; i < N_MACHINE; i++) {
         names[i] = machines[i].name;
         zep_buf_printf(&all, "%s%s", i == 0 ? "" : i + 1 == N_MACHINE ? " or " : ", ", names[i]);
     }

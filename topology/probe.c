@@ -39,13 +39,14 @@ static int take_piece(const char *line, size_t len, struct piece *p)
 {
     static const char mark[] = "zeppelin-probe ";
     const char *at = memmem(line, len, mark, sizeof mark - 1);
-    char host[256];
+    char head[400], host[256];
     int used = 0;
 
     if (!at)
         return 0;
     at += sizeof mark - 1;
-    if (sscanf(at, "%255s %zu %zu%n", host, &p->index, &p->n, &used) != 3 || !used || p->index >= p->n || p->n > 100000 || at + used >= line + len)
+    snprintf(head, sizeof head, "%.*s", line + len - at > 390 ? 390 : (int)(line + len - at), at); /* the line has no end of its own */
+    if (sscanf(head, "%255s %zu %zu%n", host, &p->index, &p->n, &used) != 3 || !used || p->index >= p->n || p->n > 100000 || at + used >= line + len)
         return 0;
     p->host = strdup(host);
     p->text = strndup(at + used + 1, (size_t)(line + len - (at + used + 1)));

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/arena.h"
+#include "common/encode.h"
 #include "topology/topo_internal.h"
 
 static const char *const source_names[] = {"unknown", "default", "preset", "label", "site", "controller", "node", "measured", "user"};
@@ -193,6 +194,20 @@ int zep_node_add_alias(struct zep_node *node, const char *alias)
     return ZEP_OK;
 }
 
+/* One more place, which says nothing yet. */
+static int lengthen(unsigned char **array, int n)
+{
+    unsigned char *p;
+
+    if (!*array)
+        return 0;
+    if (!(p = zep_reallocarray(*array, (size_t)n + 2, 1)))
+        return -1;
+    p[n] = p[n + 1] = 0;
+    *array = p;
+    return 0;
+}
+
 struct zep_device *zep_node_add_device(struct zep_node *node, const char *key, enum zep_dev_kind kind)
 {
     struct zep_device *d = room_small(node->device, node->n_device, sizeof *d);
@@ -204,6 +219,11 @@ struct zep_device *zep_node_add_device(struct zep_node *node, const char *key, e
         free(copy);
         return NULL;
     }
+    for (int i = 0; i < node->n_device; i++)
+        if (lengthen(&node->device[i].peer_dist, node->n_device) < 0 || lengthen(&node->device[i].peer_nvlink, node->n_device) < 0) {
+            free(copy);
+            return NULL;
+        }
     d = &node->device[node->n_device++];
     *d = (struct zep_device){.key = copy, .kind = kind, .numa = -1, .nic = -1};
     return d;
@@ -221,6 +241,12 @@ struct zep_nic *zep_node_add_nic(struct zep_node *node, const char *key, const c
         free(copy_name);
         return NULL;
     }
+    for (int i = 0; i < node->n_device; i++)
+        if (lengthen(&node->device[i].nic_dist, node->n_nic) < 0) {
+            free(copy);
+            free(copy_name);
+            return NULL;
+        }
     c = &node->nic[node->n_nic++];
     *c = (struct zep_nic){.key = copy, .name = copy_name, .numa = -1, .up = -1, .rdma = -1};
     return c;
@@ -379,6 +405,10 @@ int zep_topo_add_conflict(struct zep_topo *topo, const char *where, const char *
         free(c->lost);
         return ZEP_ENOMEM;
     }
+    zep_text_clean(c->where);
+    zep_text_clean(c->what);
+    zep_text_clean(c->kept);
+    zep_text_clean(c->lost);
     topo->n_conflict++;
     return ZEP_OK;
 }
@@ -395,6 +425,7 @@ int zep_topo_warn(struct zep_topo *topo, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
+    zep_text_clean(line);
     if (!(text = strdup(line)))
         return ZEP_ENOMEM;
     topo->warning[topo->n_warning++] = text;

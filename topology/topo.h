@@ -156,7 +156,7 @@ int zep_switch_add_parent(struct zep_switch *sw, int parent);
 int zep_switch_add_node(struct zep_switch *sw, int node);
 int zep_switch_add_port(struct zep_switch *sw, int node, int nic); /* nic -1: unknown */
 int zep_fabric_add_block_size(struct zep_fabric *fabric, int n_node);
-/* What a source says of pairs; after all NICs and devices of the node were added. */
+/* What a source says of pairs of a node. */
 int zep_node_set_nic_distance(struct zep_node *node, int dev, int nic, enum zep_distance d);
 int zep_node_set_peer(struct zep_node *node, int dev, int peer, enum zep_distance d, int n_nvlink);
 int zep_node_add_note(struct zep_node *node, const char *key, const char *value); /* replaces one of that key */

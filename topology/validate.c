@@ -2,6 +2,7 @@
 #include "config.h"
 #include "topology/topo_internal.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -12,6 +13,43 @@ const char *const zep_dev_kind_names[] = {"none", "cpu", "gpu", NULL};
 const char *const zep_distance_names[] = {"unknown", "switch", "switches", "bridge", "numa", "system", NULL};
 const char *const zep_fabric_kind_names[] = {"none", "tree", "rails", "blocks", NULL};
 
+/* A text that can be shown and written into files. */
+static int check_text(const char *where, const char *what, const char *text, struct zep_error *err)
+{
+    char shown[200];
+
+    if (!text || zep_text_is_clean(text))
+        return ZEP_OK;
+    snprintf(shown, sizeof shown, "%.190s", text);
+    zep_text_clean(shown);
+    return zep_error_set(err, ZEP_EINVAL, "%.300s: %s '%s': expected text without control characters", where, what, shown);
+}
+
+static int check_texts(const struct zep_node *n, struct zep_error *err)
+{
+    char where[300];
+    int rc;
+
+    snprintf(where, sizeof where, "node '%.260s'", n->id);
+    if ((rc = check_text(where, "state", n->state, err)) < 0 || (rc = check_text(where, "model", n->model, err)) < 0 || (rc = check_text(where, "resources", n->resources, err)) < 0)
+        return rc;
+    for (int i = 0; i < n->n_device; i++) {
+        const struct zep_device *d = &n->device[i];
+
+        if ((rc = check_text(where, "device", d->key, err)) < 0 || (rc = check_text(where, "UUID", d->uuid, err)) < 0 || (rc = check_text(where, "model", d->model, err)) < 0 ||
+            (rc = check_text(where, "MIG profile", d->mig, err)) < 0 || (rc = check_text(where, "cores", d->cores, err)) < 0 || (rc = check_text(where, "bus", d->bus, err)) < 0)
+            return rc;
+    }
+    for (int i = 0; i < n->n_nic; i++) {
+        const struct zep_nic *c = &n->nic[i];
+
+        if ((rc = check_text(where, "NIC", c->key, err)) < 0 || (rc = check_text(where, "NIC", c->name, err)) < 0 || (rc = check_text(where, "link", c->link, err)) < 0 ||
+            (rc = check_text(where, "bond", c->bond, err)) < 0 || (rc = check_text(where, "bus", c->bus, err)) < 0)
+            return rc;
+    }
+    return ZEP_OK;
+}
+
 static int check_node(const struct zep_node *n, struct zep_error *err)
 {
     if (zep_check_hostname(n->id, err) < 0)
@@ -19,6 +57,8 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
     for (int i = 0; i < n->n_alias; i++)
         if (zep_check_hostname(n->alias[i], err) < 0)
             return zep_error_prefix(err, "node '%s': alias", n->id);
+    if (check_texts(n, err) < 0)
+        return ZEP_EINVAL;
     for (int i = 0; i < n->n_device; i++) {
         const struct zep_device *d = &n->device[i];
 
@@ -70,10 +110,12 @@ static int cmp_name(const void *a, const void *b)
 static int check_fabric(const struct zep_topo *topo, struct zep_fabric *f, struct zep_error *err)
 {
     const char **name = zep_calloc((size_t)f->n_switch + 1, sizeof *name);
-    int rc = ZEP_OK;
+    int rc = check_text("fabric", "name", f->name, err);
 
     if (!name)
         return zep_error_nomem(err, "switch names");
+    for (int i = 0; i < f->n_switch && rc == ZEP_OK; i++)
+        rc = check_text("fabric", "switch", f->sw[i].name, err);
     for (int i = 0; i < f->n_switch && rc == ZEP_OK; i++) {
         const struct zep_switch *s = &f->sw[i];
 

@@ -10,6 +10,8 @@
 #include "common/job.h"
 #include "planner/plan.h"
 #include "topology/detect.h"
+#include "topology/probe.h"
+#include "topology/source.h"
 #include "topology/topo.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
@@ -111,8 +113,64 @@ static void detect(const char *text, size_t len)
     zep_topo_free(t);
 }
 
+typedef int (*load_fn)(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
+
+/* A source: what it takes is valid, gets NICs, is merged with itself, shown in every format, and comes back the same from YAML. */
+static void source(load_fn load, const char *text, size_t len)
+{
+    struct zep_topo *base, *t = NULL, *u = NULL;
+    struct zep_source_request q = {.file = "f", .text = strndup(text, len), .len = len};
+    struct zep_buf a = ZEP_BUF_INIT, b = ZEP_BUF_INIT;
+    struct zep_error err;
+
+    must(q.text != NULL && zep_topo_preset("cpu-2s", 2, &base, &err) == ZEP_OK);
+    q.base = base;
+    q.len = strlen(q.text);
+    if (load(&q, &t, &err) == ZEP_OK && t->n_node > 0 && t->n_node < 2000) {
+        must(zep_topo_validate(t, &err) == ZEP_OK && zep_topo_assign_nics(t, &err) == ZEP_OK);
+        must(zep_topo_to_yaml(t, &a, &err) == ZEP_OK);
+        must(zep_topo_parse("f", a.data, a.len, &u, &err) == ZEP_OK && zep_topo_to_yaml(u, &b, &err) == ZEP_OK && !strcmp(a.data, b.data));
+        zep_buf_free(&b);
+        zep_topo_merge(t, u, &err); /* aliases may clash */
+        must(zep_topo_to_text(u, &b, &err) == ZEP_OK && zep_topo_to_dot(u, &b, &err) == ZEP_OK && zep_topo_to_labels(u, &b, &err) <= 0 && zep_topo_to_hostfile(u, &b, &err) == ZEP_OK);
+        zep_topo_to_svg(u, &b, &err);
+        zep_topo_to_matrix(u, &b, &err);
+        zep_topo_to_slurm_conf(u, &b, &err);
+        zep_topo_to_slurm_yaml(u, &b, &err);
+        zep_topo_to_nccl_xml(u, &b, &err);
+        zep_buf_free(&b);
+        must(zep_topo_to_json(u, &b, &err) == ZEP_OK);
+    }
+    zep_buf_free(&a);
+    zep_buf_free(&b);
+    zep_topo_free(t);
+    zep_topo_free(u);
+    zep_topo_free(base);
+    free((char *)q.text);
+}
+
+#define SOURCE(name, load) static void name(const char *text, size_t len) { source(load, text, len); }
+SOURCE(slurmconf, zep_topo_from_slurm_conf)
+SOURCE(slurmyaml, zep_topo_from_slurm_yaml)
+SOURCE(scontrol, zep_topo_from_scontrol)
+SOURCE(gres, zep_topo_from_gres_conf)
+SOURCE(nodelist, zep_topo_from_nodelist)
+SOURCE(ibnet, zep_topo_from_ibnetdiscover)
+SOURCE(topom, zep_topo_from_topo_m)
+SOURCE(nccl, zep_topo_from_nccl_xml)
+
+static void probe(const char *text, size_t len)
+{
+    struct zep_topo *t;
+    struct zep_error err;
+
+    if (zep_probe_collect(text, len, "f", &t, &err) == ZEP_OK)
+        zep_topo_free(t);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    (void)slurmconf, (void)slurmyaml, (void)scontrol, (void)gres, (void)nodelist, (void)ibnet, (void)topom, (void)nccl, (void)probe;
     (void)topology, (void)job, (void)plan, (void)hostlist, (void)detect;
     TARGET((const char *)data, size);
     return 0;

@@ -315,6 +315,7 @@ START_TEST(gres)
     ck_assert_str_eq(t->node[1].device[3].cores, "16-31");
     ck_assert_str_eq(t->node[1].device[0].model, "a100");
     ck_assert_int_eq(t->node[0].device[0].peer_nvlink[1], 4);
+    ck_assert_int_eq(t->node[0].device[0].peer_nvlink[3], 0); /* devices of later lines have a place there */
     ck_assert_int_eq(t->node[2].n_device, 7);
     zep_topo_free(t);
     base = must_load(zep_topo_from_slurm_conf, "SwitchName=l0 Nodes=n[1-3]\n");
