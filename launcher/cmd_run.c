@@ -33,8 +33,8 @@ static const struct cli cli = {
     "       zeppelin run [--set KEY=VALUE]... --resume RUN\n"
     "\n"
     "Trains: makes a run folder, starts the ranks (on this machine with mpirun; in a Slurm allocation\n"
-    "with srun or mpirun), follows them and reports. An interrupt, SIGTERM or SIGUSR1 stops after the step\n"
-    "in hand, with a checkpoint (exit status 75); a second interrupt ends the ranks at once.\n"
+    "with srun or mpirun), follows them and reports. An interrupt, SIGTERM, SIGUSR1 or SIGHUP stops after the\n"
+    "step in hand, with a checkpoint (exit status 75); a second interrupt ends the ranks at once.\n"
     "\n"
     "  --set KEY=VALUE  sets a key of the job, as in --set train.steps=100; may be repeated\n"
     "  --resume RUN     goes on with a run from its last checkpoint, on the same or other ranks; RUN is a\n"
@@ -157,6 +157,7 @@ static int claim(struct session *s, struct zep_error *err)
     char *old;
     int rc;
 
+    zep_follow_catch(); /* whoever stops a run that has a folder and a lock means the training */
     if (!s->rundir) {
         if ((rc = zep_runfolder_new(s->job, &s->rundir, err)) < 0)
             return rc;

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -19,6 +20,10 @@
 #include "launcher/progress.h"
 
 #define TICK_MS 200
+#define ASK_AGAIN_S 1.0
+#define N_SIG 4
+
+static const int stop_sigs[N_SIG] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
 
 static volatile sig_atomic_t n_stop, stop_signal;
 
@@ -33,53 +38,61 @@ struct follow {
     pid_t pid;
     int pipe, log;
     struct zep_buf line;
+    char *outcome;      /* path */
     struct zep_postmortem pm;
     struct zep_progress_reader *progress;
-    int n_seen;         /* requests to stop that were passed on */
+    int n_seen;         /* requests to stop that were noticed */
     double stop_at;     /* when the first one came */
+    double asked_at;    /* when the ranks were asked last */
     int killed;         /* 0, 1: told to end, 2: killed */
     int status;
 };
 
-static void catch_signals(struct sigaction old[3])
+void zep_follow_catch(void)
 {
-    static const int sigs[] = {SIGINT, SIGTERM, SIGUSR1};
-    struct sigaction sa = {.sa_handler = on_signal};
+    static int caught;
+    struct sigaction sa = {.sa_handler = on_signal}, old;
 
-    n_stop = 0;
+    if (caught)
+        return;
+    caught = 1;
     sigemptyset(&sa.sa_mask);
-    for (int i = 0; i < 3; i++)
-        sigaction(sigs[i], &sa, &old[i]);
+    for (int i = 0; i < N_SIG; i++) {
+        sigaction(stop_sigs[i], NULL, &old);
+        if (stop_sigs[i] != SIGHUP || old.sa_handler != SIG_IGN) /* nohup */
+            sigaction(stop_sigs[i], &sa, NULL);
+    }
 }
 
-static void release_signals(const struct sigaction old[3])
+/* In the child. However this process ends, the ranks' launcher gets a SIGTERM then, and ends them: ranks that train on would be two runs in one folder with the next attempt. */
+static void become_launcher(const struct follow *f, pid_t parent, int out)
 {
-    static const int sigs[] = {SIGINT, SIGTERM, SIGUSR1};
+    int null = open("/dev/null", O_RDONLY);
 
-    for (int i = 0; i < 3; i++)
-        sigaction(sigs[i], &old[i], NULL);
+    setpgid(0, 0);
+    dup2(null, 0);
+    dup2(out, 1);
+    dup2(out, 2);
+    for (int i = 0; i < N_SIG; i++)
+        signal(stop_sigs[i], SIG_DFL);
+    signal(SIGPIPE, SIG_DFL);
+    if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
+        _exit(126);
+    execvp(f->args->argv[0], f->args->argv);
 }
 
 /* The child has its own process group: a terminal's interrupt reaches the ranks through us only, and what is left of it can be ended as a whole. */
 static int start(struct follow *f, struct zep_error *err)
 {
-    int out[2], null, fail[2], code = 0;
+    int out[2], fail[2], code = 0;
+    pid_t self = getpid();
 
     if (pipe2(out, O_CLOEXEC) < 0 || pipe2(fail, O_CLOEXEC) < 0)
         return zep_error_set(err, ZEP_EIO, "pipe: %s", strerror(errno));
     if ((f->pid = fork()) < 0)
         return zep_error_set(err, ZEP_EIO, "fork: %s", strerror(errno));
     if (f->pid == 0) {
-        setpgid(0, 0);
-        null = open("/dev/null", O_RDONLY);
-        dup2(null, 0);
-        dup2(out[1], 1);
-        dup2(out[1], 2);
-        signal(SIGINT, SIG_DFL);
-        signal(SIGTERM, SIG_DFL);
-        signal(SIGUSR1, SIG_DFL);
-        signal(SIGPIPE, SIG_DFL);
-        execvp(f->args->argv[0], f->args->argv);
+        become_launcher(f, self, out[1]);
         code = errno;
         if (write(fail[1], &code, sizeof code) < 0)
             _exit(126);
@@ -134,6 +147,16 @@ static int take_output(struct follow *f)
     return n > 0;
 }
 
+/* Ranks that are still starting have no handler yet, and their launcher would swallow the signal or die of it: they are asked when they are known to train, and again until they end (a
+ * rank only sets a bit). */
+static void ask_ranks(struct follow *f, double now)
+{
+    if (!f->n_seen || f->killed || now - f->asked_at < ASK_AGAIN_S || !zep_progress_started(f->progress) || zep_fs_exists(f->outcome))
+        return;
+    kill(f->pid, SIGUSR1);
+    f->asked_at = now;
+}
+
 /* The first request to stop becomes the ranks' SIGUSR1 (stop after this step, with a checkpoint); a second interrupt, or the end of the grace, ends them. */
 static void pass_signals(struct follow *f)
 {
@@ -144,8 +167,7 @@ static void pass_signals(struct follow *f)
             f->stop_at = now;
             zep_progress_end();
             zep_log(ZEP_LOG_INFO, "%s: stopping after this step, with a checkpoint", strsignal(stop_signal));
-            kill(f->pid, SIGUSR1);
-        } else if (stop_signal != SIGUSR1 && !f->killed) {
+        } else if (stop_signal != SIGUSR1 && stop_signal != SIGHUP && !f->killed) { /* a shell and the kernel may both send a hang-up */
             zep_log(ZEP_LOG_WARN, "%s again: ending the ranks now", strsignal(stop_signal));
             kill(f->pid, SIGTERM);
             f->killed = 1;
@@ -153,6 +175,7 @@ static void pass_signals(struct follow *f)
         }
         f->n_seen = n_stop;
     }
+    ask_ranks(f, now);
     if (f->n_seen && !f->killed && now - f->stop_at > f->args->job->cluster.grace_s) {
         zep_log(ZEP_LOG_WARN, "the step and its checkpoint did not end within the grace of %.0f s (cluster.grace): ending the ranks", f->args->job->cluster.grace_s);
         kill(f->pid, SIGTERM);
@@ -176,7 +199,8 @@ static void watch(struct follow *f)
             open = take_output(f);
         else if (!open)
             poll(NULL, 0, TICK_MS);
-        pass_signals(f);
+        if (running)
+            pass_signals(f);
         zep_progress_read(f->progress);
         if (running && waitpid(f->pid, &f->status, WNOHANG) == f->pid) {
             running = 0;
@@ -186,7 +210,7 @@ static void watch(struct follow *f)
     if (f->line.len)
         take_line(f, f->line.data);
     zep_progress_read(f->progress);
-    kill(-f->pid, SIGKILL); /* what outlived its launcher */
+    kill(-f->pid, SIGKILL); /* what outlived its launcher in its group; ranks are in groups of their own, and end when their parent does */
 }
 
 static int exit_of(int status)
@@ -231,27 +255,28 @@ int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int
 {
     struct follow f = {.args = a, .pipe = -1, .log = -1};
     char *log = zep_fs_join(a->rundir, "log");
-    struct sigaction old[3];
     int rc;
 
-    if (!log || !(f.progress = zep_progress_open(a->rundir, a->attempt, a->job))) {
+    f.outcome = zep_fs_join(a->rundir, "outcome.json");
+    if (!log || !f.outcome || !(f.progress = zep_progress_open(a->rundir, a->attempt, a->job))) {
         free(log);
+        free(f.outcome);
         return zep_error_nomem(err, "progress");
     }
     zep_postmortem_init(&f.pm);
     f.log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     free(log);
-    catch_signals(old);
+    zep_follow_catch();
     if ((rc = start(&f, err)) == ZEP_OK) {
         watch(&f);
         zep_progress_end();
         if (zep_outcome_read(a->rundir, outcome, NULL) < 0 || outcome->attempt != a->attempt)
             rc = make_outcome(&f, outcome);
     }
-    release_signals(old);
     *signal_out = f.killed && f.n_seen > 1 ? (int)stop_signal : 0;
     zep_progress_close(f.progress);
     zep_buf_free(&f.line);
+    free(f.outcome);
     if (f.pipe >= 0)
         close(f.pipe);
     if (f.log >= 0)

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -41,6 +42,27 @@ static void on_stop(int sig)
     if (sig == SIGTERM)
         say_phase();
     stop_bits |= sig == SIGUSR1 ? ZEP_STOP_REQUEUE : ZEP_STOP_END;
+}
+
+static pid_t parent; /* mpirun, its daemon on this node, or slurmstepd */
+
+/* The kernel tells of the parent's threads, too: mpirun may start ranks from one that ends before they do. */
+static void on_parent_end(int sig)
+{
+    (void)sig;
+    if (getppid() != parent)
+        _exit(1);
+}
+
+/* A rank must not outlive what started it: the run folder is given to the next attempt then. */
+static void end_with_parent(void)
+{
+    struct sigaction sa = {.sa_handler = on_parent_end, .sa_flags = SA_RESTART};
+
+    parent = getppid();
+    sigemptyset(&sa.sa_mask);
+    sigaction(SIGRTMIN, &sa, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGRTMIN);
 }
 
 static void catch_signals(void)
@@ -129,7 +151,9 @@ static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, c
     if (agreed) {
         if (rank == 0) {
             zep_log(ZEP_LOG_ERROR, "%s (in phase %s)", err->text, o.phase);
-            status = zep_outcome_write(a->rundir, &o, NULL) < 0 ? zep_exit_status(rc) : 0;
+            int wrote = zep_outcome_write_first(a->rundir, &o, NULL); /* a later attempt's stays */
+
+            status = wrote < 0 && wrote != ZEP_EREFUSED ? zep_exit_status(rc) : 0;
         }
         return status;
     }
@@ -157,7 +181,7 @@ static int run(struct zep_comm *comm, const struct args *a)
         snprintf(o.checkpoint, sizeof o.checkpoint, "%s", res.checkpoint);
         rc = zep_comm_barrier(comm, &err);
         if (rc == ZEP_OK && zep_comm_rank(comm) == 0)
-            rc = zep_outcome_write(a->rundir, &o, &err);
+            rc = zep_outcome_write_first(a->rundir, &o, &err);
         if (rc < 0) {
             zep_log(ZEP_LOG_ERROR, "%s", err.text);
             zep_comm_abort(comm, zep_exit_status(rc));
@@ -175,6 +199,7 @@ int main(int argc, char **argv)
     struct zep_error err;
     int rc;
 
+    end_with_parent();
     catch_signals();
     zep_log_init("zeppelin-rank", ZEP_LOG_INFO);
     if ((rc = parse_args(argc, argv, &a)) >= 0)

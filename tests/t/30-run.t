@@ -232,6 +232,66 @@ wait $launcher
 is $? 76 "a rank that hangs: status 76"
 like "$(cat part/err)" 'no progress for 3 s' "it is told that nothing moves"
 
+# --- whoever ends, the ranks end with it ---
+# train NAME OPTIONS...: in the background until it has made two steps; sets $launcher and $dir
+train()
+{
+    local name=$1 old
+    shift
+    old=$(rundir)
+    "$zeppelin" run --set train.steps=100000 "$@" job.yaml >"part/$name.out" 2>"part/$name.err" &
+    launcher=$!
+    for _ in $(seq 300); do
+        dir=$(rundir)
+        [ "$dir" != "$old" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 2 ] && break
+        sleep 0.05
+    done
+}
+ranks()
+{
+    pgrep -f "zeppelin-rank .*$tmp/$dir"
+}
+train killed
+is "$(ranks | wc -l)" 5 "four ranks and mpirun"
+kill -9 $launcher
+wait $launcher 2>/dev/null
+for _ in $(seq 60); do
+    [ -n "$(ranks)" ] || break
+    sleep 0.1
+done
+is "$(ranks)" "" "kill -9 of the command ends mpirun and the ranks"
+train launcher
+kill -9 "$(pgrep -f "^mpirun .*$tmp/$dir" | head -n 1)"
+wait $launcher
+[ $? -ne 0 ]
+ok $? "mpirun is killed: the run failed"
+is "$(ranks)" "" "no rank is left when the command ends"
+train hangup
+kill -HUP $launcher
+wait $launcher
+is $? 75 "SIGHUP stops with a checkpoint: status 75"
+# before the ranks can hear it
+"$zeppelin" run --set train.steps=100000 job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 200); do
+    pgrep -f "^mpirun .*$tmp/runs" >/dev/null && break
+    sleep 0.005
+done
+kill -USR1 $launcher
+wait $launcher
+is $? 75 "a request to stop while the ranks start: status 75"
+like "$(cat part/err)" 'stopped on request after step' "it reached them"
+# ranks of an older attempt
+cp -r "$whole" older
+sed -i 's/"attempt": 1/"attempt": 2/' older/outcome.json
+cp older/outcome.json part/outcome.json
+sed -i 's/^  seed: 3/  seed: 4/' older/job.yaml
+mpi_env
+timeout 60 mpirun -np 4 "$build/zeppelin-rank" --ranks 4 "$tmp/older" >part/out 2>&1
+like "$(cat part/out)" 'seed' "ranks of an older attempt fail"
+cmp -s older/outcome.json part/outcome.json
+ok $? "and leave the outcome of the newer one alone"
+
 # --- locks ---
 "$zeppelin" run --set train.steps=100000 job.yaml >part/out 2>part/err &
 launcher=$!
