@@ -17,8 +17,8 @@
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/process.h"
 #include "common/rng.h"
+#include "common/squeue.h"
 
 #define ASK_S 5.0 /* for the controller's word */
 
@@ -28,7 +28,7 @@ struct zep_lock {
 };
 
 struct holder {
-    char token[40], host[256], boot[96], job[64];
+    char token[40], host[256], boot[96], job[64], cluster[64];
     long pid;
     int64_t restart;
 };
@@ -36,7 +36,7 @@ struct holder {
 /* Host, boot and process namespace: where all three are equal a pid means the same. */
 static void fill_self(struct holder *h)
 {
-    const char *job = getenv("SLURM_JOB_ID"), *restart = getenv("SLURM_RESTART_COUNT");
+    const char *job = getenv("SLURM_JOB_ID"), *restart = getenv("SLURM_RESTART_COUNT"), *cluster = getenv("SLURM_CLUSTER_NAME");
     unsigned char rnd[16] = {0};
     char ns[64] = "", *boot = NULL;
     size_t len;
@@ -57,14 +57,15 @@ static void fill_self(struct holder *h)
     snprintf(h->boot, sizeof h->boot, "%.40s %.40s", boot ? boot : "", n > 0 ? ns : "");
     free(boot);
     snprintf(h->job, sizeof h->job, "%.60s", job ? job : "");
+    snprintf(h->cluster, sizeof h->cluster, "%.60s", job && cluster ? cluster : "");
     h->restart = restart ? strtoll(restart, NULL, 10) : 0;
     h->pid = (long)getpid();
 }
 
 static int write_lock(const char *path, const struct holder *h, struct zep_error *err)
 {
-    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:f}", "format", "zeppelin-lock/1.0", "token", h->token, "host", h->host, "boot", h->boot, "pid", (json_int_t)h->pid, "job", h->job,
-                          "restart", (json_int_t)h->restart, "beat", zep_clock_wall());
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:I, s:s, s:s, s:I, s:f}", "format", "zeppelin-lock/1.0", "token", h->token, "host", h->host, "boot", h->boot, "pid", (json_int_t)h->pid, "job", h->job,
+                          "cluster", h->cluster, "restart", (json_int_t)h->restart, "beat", zep_clock_wall());
     char *text = j ? json_dumps(j, JSON_INDENT(2)) : NULL;
     int fd, rc = ZEP_OK;
 
@@ -111,6 +112,7 @@ static int read_lock(const char *path, struct holder *h, struct zep_error *err)
         copy_text(j, "host", h->host, sizeof h->host);
         copy_text(j, "boot", h->boot, sizeof h->boot);
         copy_text(j, "job", h->job, sizeof h->job);
+        copy_text(j, "cluster", h->cluster, sizeof h->cluster);
         h->pid = (long)json_integer_value(json_object_get(j, "pid"));
         h->restart = json_integer_value(json_object_get(j, "restart"));
     }
@@ -119,30 +121,33 @@ static int read_lock(const char *path, struct holder *h, struct zep_error *err)
     return 1;
 }
 
-/* By the controller's word only: a job that squeue does not know any more. */
-static int job_has_ended(const char *job)
+/* Job ids mean something on their own cluster only. A holder that names none is of the cluster that answers. */
+static int same_cluster(const struct holder *holder, const struct holder *self)
 {
-    char *argv[] = {"squeue", "-h", "-o", "%T", "-j", (char *)job, NULL};
-    struct zep_process_result r;
-    int ended = 0;
+    char name[64];
 
-    if (!*job || zep_process_run(argv, ASK_S, &r, NULL) < 0)
-        return 0;
-    if (!r.timed_out && r.status == 0)
-        ended = r.out_len == 0 || strstr(r.out, "COMPLETED") || strstr(r.out, "FAILED") || strstr(r.out, "CANCELLED") || strstr(r.out, "TIMEOUT") || strstr(r.out, "NODE_FAIL");
-    else if (!r.timed_out && r.err)
-        ended = strstr(r.err, "Invalid job id") != NULL;
-    zep_process_result_free(&r);
-    return ended;
+    if (!*holder->cluster)
+        return 1;
+    if (*self->cluster)
+        return !strcmp(holder->cluster, self->cluster);
+    return zep_squeue_cluster(ASK_S, name, sizeof name) == ZEP_OK && !strcmp(holder->cluster, name);
+}
+
+/* By the controller's word only. */
+static int job_has_ended(const struct holder *holder, const struct holder *self)
+{
+    char word[32];
+
+    return *holder->job && same_cluster(holder, self) && zep_squeue_job(holder->job, ASK_S, word, sizeof word) == ZEP_JOB_ENDED;
 }
 
 static int is_gone(const struct holder *holder, const struct holder *self)
 {
-    if (*self->job && !strcmp(holder->job, self->job) && self->restart > holder->restart)
+    if (*self->job && !strcmp(holder->job, self->job) && !strcmp(holder->cluster, self->cluster) && self->restart > holder->restart)
         return 1;
     if (!strcmp(holder->host, self->host) && *holder->boot && !strcmp(holder->boot, self->boot) && holder->pid > 0)
         return kill((pid_t)holder->pid, 0) < 0 && errno == ESRCH;
-    return job_has_ended(holder->job);
+    return job_has_ended(holder, self);
 }
 
 static int refuse(const char *rundir, const struct holder *h, struct zep_error *err)

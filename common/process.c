@@ -17,8 +17,25 @@
 
 #define MAX_OUTPUT ((size_t)256 << 20)
 
+extern char **environ;
+
+static void drop_variables(const char *const *prefixes)
+{
+    char **keep = environ;
+
+    for (char **e = environ; *e; e++) {
+        int dropped = 0;
+
+        for (int i = 0; prefixes[i] && !dropped; i++)
+            dropped = !strncmp(*e, prefixes[i], strlen(prefixes[i]));
+        if (!dropped)
+            *keep++ = *e;
+    }
+    *keep = NULL;
+}
+
 /* In the child: never returns. A failure to start is reported through fd as errno. */
-static void start(char *const argv[], int out, int errfd, int report)
+static void start(char *const argv[], const char *const *without, int out, int errfd, int report)
 {
     int null = open("/dev/null", O_RDONLY);
     sigset_t none;
@@ -27,6 +44,8 @@ static void start(char *const argv[], int out, int errfd, int report)
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
     signal(SIGPIPE, SIG_DFL);
+    if (without)
+        drop_variables(without);
     if (null >= 0 && dup2(null, 0) >= 0 && dup2(out, 1) >= 0 && dup2(errfd, 2) >= 0)
         execvp(argv[0], argv);
     int e = errno;
@@ -100,6 +119,11 @@ static void close_all(int *fd, int n)
 
 int zep_process_run(char *const argv[], double time_s, struct zep_process_result *out, struct zep_error *err)
 {
+    return zep_process_run_without(argv, NULL, time_s, out, err);
+}
+
+int zep_process_run_without(char *const argv[], const char *const *without, double time_s, struct zep_process_result *out, struct zep_error *err)
+{
     int fd[6] = {-1, -1, -1, -1, -1, -1}; /* stdout, stderr, report: read end, write end */
     struct zep_buf text[2] = {ZEP_BUF_INIT, ZEP_BUF_INIT};
     struct zep_process_result r = {0};
@@ -113,7 +137,7 @@ int zep_process_run(char *const argv[], double time_s, struct zep_process_result
         return rc;
     }
     if (pid == 0)
-        start(argv, fd[1], fd[3], fd[5]);
+        start(argv, without, fd[1], fd[3], fd[5]);
     setpgid(pid, pid);
     close(fd[1]);
     close(fd[3]);

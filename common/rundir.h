@@ -11,7 +11,7 @@ int zep_rundir_create(const char *root, const char *name, char **path_out, struc
 int zep_rundir_check(const char *path, struct zep_error *err);
 
 struct zep_lock;
-/* Takes PATH/lock (O_EXCL) with token, host, boot id, pid, job id and restart count; takes over only as design section 12 says, or with break_lock. A held lock is ZEP_EREFUSED and names its holder. */
+/* Takes PATH/lock (O_EXCL) with token, host, boot id, pid, job id, cluster and restart count; takes over only as design section 12 says, or with break_lock. A held lock is ZEP_EREFUSED and names its holder. */
 int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out, struct zep_error *err);
 /* Reads the token again: ZEP_EREFUSED if it is no longer ours. Call before each commit. */
 int zep_lock_confirm(struct zep_lock *lock, struct zep_error *err);

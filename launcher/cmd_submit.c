@@ -12,6 +12,7 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/rundir.h"
+#include "common/squeue.h"
 #include "launcher/cli.h"
 #include "launcher/precheck.h"
 #include "launcher/progress.h"
@@ -155,24 +156,6 @@ static int call_sbatch(const char *script, char jobid[64], struct zep_error *err
     return rc;
 }
 
-/* 1 the job waits or runs, 0 it has ended, -1 no answer. */
-static int job_lives(const char *jobid, char state[32])
-{
-    char *argv[] = {"squeue", "-h", "-t", "all", "-o", "%T", "-j", (char *)jobid, NULL};
-    struct zep_process_result r;
-    int lives = -1;
-
-    if (zep_process_run(argv, ASK_S, &r, NULL) < 0)
-        return -1;
-    if (!r.timed_out && (r.status == 0 || strstr(r.err, "Invalid job id"))) {
-        snprintf(state, 32, "%.*s", (int)strcspn(r.out, "\n") < 31 ? (int)strcspn(r.out, "\n") : 31, r.out);
-        lives = !strncmp(state, "PENDING", 7) || !strncmp(state, "RUNNING", 7) || !strncmp(state, "COMPLETING", 10) || !strncmp(state, "CONFIGURING", 11) || !strncmp(state, "REQUEUE", 7) ||
-                !strncmp(state, "SUSPENDED", 9) || !strncmp(state, "STAGE_OUT", 9) || !strncmp(state, "SIGNALING", 9) || !strncmp(state, "RESIZING", 8);
-    }
-    zep_process_result_free(&r);
-    return lives;
-}
-
 static int print_report(const char *rundir, struct zep_error *err)
 {
     struct zep_report *r = NULL;
@@ -190,19 +173,20 @@ static int wait_for(const char *jobid, const char *rundir, const struct zep_job 
 {
     struct zep_progress_reader *p = zep_progress_open(rundir, 0, job);
     struct zep_outcome o;
-    char state[32] = "", before[32] = "";
-    int lives, silent = 0;
+    char word[32] = "", before[32] = "";
+    enum zep_job_state state;
+    int silent = 0;
 
     if (!p)
         return zep_error_nomem(err, "progress");
-    while ((lives = job_lives(jobid, state)) != 0) {
-        silent = lives < 0 ? silent + 1 : 0;
+    while ((state = zep_squeue_job(jobid, ASK_S, word, sizeof word)) != ZEP_JOB_ENDED) {
+        silent = state == ZEP_JOB_UNKNOWN ? silent + 1 : 0;
         if (silent == 5)
             zep_log(ZEP_LOG_WARN, "the controller does not answer: waiting on");
-        if (lives > 0 && strcmp(state, before)) {
+        if (state == ZEP_JOB_LIVES && strcmp(word, before)) {
             zep_progress_end();
-            zep_log(ZEP_LOG_INFO, "job %s: %s", jobid, state);
-            snprintf(before, sizeof before, "%s", state);
+            zep_log(ZEP_LOG_INFO, "job %s: %s", jobid, word);
+            snprintf(before, sizeof before, "%s", word);
         }
         for (int i = 0; i < 10; i++) {
             poll(NULL, 0, 200);
@@ -212,7 +196,7 @@ static int wait_for(const char *jobid, const char *rundir, const struct zep_job 
     zep_progress_read(p);
     zep_progress_close(p);
     if (zep_outcome_read(rundir, &o, err) < 0)
-        return zep_error_set(err, ZEP_EPEER, "job %s ended (%s) without an outcome: see %s/slurm-%s.out", jobid, *state ? state : "gone", rundir, jobid);
+        return zep_error_set(err, ZEP_EPEER, "job %s ended (%s) without an outcome: see %s/slurm-%s.out", jobid, *word ? word : "gone", rundir, jobid);
     *status_out = zep_exit_status(o.status);
     if (o.status != ZEP_OK && o.status != ZEP_ESTOPPED)
         zep_log(ZEP_LOG_ERROR, "%s", o.cause);

@@ -225,6 +225,71 @@ START_TEST(locks)
 }
 END_TEST
 
+static void write_text(const char *name, const char *text, int mode)
+{
+    char file[400];
+    struct zep_error err;
+
+    snprintf(file, sizeof file, "%s/%s", dir, name);
+    ck_assert_msg(zep_fs_write_atomic(file, text, strlen(text), (unsigned)mode, &err) == ZEP_OK, "%s", err.text);
+}
+
+/* A holder on another host is gone by its own controller's word only. */
+START_TEST(locks_of_jobs)
+{
+    static const struct {
+        const char *states; /* what squeue says of job 123; NULL: nothing */
+        const char *filter, *cluster;
+        int rc;
+    } cases[] = {
+        {"RUNNING", NULL, "here", ZEP_EREFUSED},
+        {"RUNNING", "PENDING", "here", ZEP_EREFUSED}, /* the user's filter hides it from a plain squeue */
+        {"COMPLETED", NULL, "here", ZEP_OK},
+        {"COMPLETED", "PENDING", "here", ZEP_OK},
+        {"COMPLETED", NULL, "", ZEP_OK},
+        {"COMPLETED", NULL, "there", ZEP_EREFUSED}, /* another cluster's job 123 */
+        {"COMPLETED\nRUNNING", NULL, "here", ZEP_EREFUSED},
+        {"", NULL, "here", ZEP_EREFUSED},
+        {NULL, NULL, "here", ZEP_OK}, /* not known any more */
+    };
+    char *path = NULL, old[2000];
+
+    snprintf(old, sizeof old, "%s", getenv("PATH"));
+    ck_assert_int_gt(asprintf(&path, "%s:%s", dir, old), 0);
+    setenv("PATH", path, 1);
+    free(path);
+    write_text("scontrol", "#!/bin/sh\nprintf 'Configuration\\nClusterName             = here\\nX = y\\n'\n", 0777);
+    write_text("squeue",
+               "#!/bin/sh\nif [ ! -e \"${0%/*}/states\" ]; then echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1; fi\n"
+               "case \" $* \" in *' -t all '*) SQUEUE_STATES=$SQUEUE_STATES,all ;; esac\n"
+               "case $SQUEUE_STATES in ,all) cat \"${0%/*}/states\" ;; esac\n",
+               0777);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zep_lock *lock;
+        struct zep_error err = {0};
+        char text[300], file[400];
+        int rc;
+
+        snprintf(text, sizeof text, "{\"token\": \"t\", \"host\": \"elsewhere\", \"boot\": \"b\", \"pid\": 1, \"job\": \"123\", \"cluster\": \"%s\", \"restart\": 0}", cases[i].cluster);
+        write_text("lock", text, 0600);
+        snprintf(file, sizeof file, "%s/states", dir);
+        unlink(file);
+        if (cases[i].states)
+            write_text("states", cases[i].states, 0600);
+        if (cases[i].filter)
+            setenv("SQUEUE_STATES", cases[i].filter, 1);
+        else
+            unsetenv("SQUEUE_STATES");
+        rc = zep_lock_take(dir, 0, &lock, &err);
+        ck_assert_msg(rc == cases[i].rc, "case %zu: %d (%s)", i, rc, rc < 0 ? err.text : "");
+        if (rc == ZEP_OK)
+            zep_lock_release(lock);
+    }
+    unsetenv("SQUEUE_STATES");
+    setenv("PATH", old, 1);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job files and run folders");
@@ -240,6 +305,7 @@ int main(void)
     tcase_add_test(t, origins);
     tcase_add_test(t, run_folders);
     tcase_add_test(t, locks);
+    tcase_add_test(t, locks_of_jobs);
     suite_add_tcase(s, t);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);
