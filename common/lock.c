@@ -226,6 +226,11 @@ int zep_lock_confirm(struct zep_lock *lock, struct zep_error *err)
     return zep_error_set(err, ZEP_EREFUSED, "%s: the lock was taken over by process %ld on %s", lock->path, now.pid, *now.host ? now.host : "an unknown host");
 }
 
+const char *zep_lock_token(const struct zep_lock *lock)
+{
+    return lock->token;
+}
+
 void zep_lock_release(struct zep_lock *lock)
 {
     if (!lock)

@@ -128,7 +128,7 @@ static int dry_run(struct session *s, struct zep_error *err)
     char *line = NULL;
     int rc;
 
-    if ((rc = zep_launch_make(s->job, s->where, s->rundir ? s->rundir : "RUN_DIR", 1, &s->launch, err)) < 0 || (rc = zep_job_to_yaml(s->job, 1, &b, err)) < 0)
+    if ((rc = zep_launch_make(s->job, s->where, s->rundir ? s->rundir : "RUN_DIR", 1, NULL, &s->launch, err)) < 0 || (rc = zep_job_to_yaml(s->job, 1, &b, err)) < 0)
         return rc;
     line = zep_process_show(s->launch.argv.v);
     zep_buf_printf(&b, "\n# would start:\n# %s\n", line ? line : "");
@@ -172,7 +172,7 @@ static int claim(struct session *s, struct zep_error *err)
         unlink(old);
     free(old);
     zep_launch_env(&s->launch);
-    return zep_launch_make(s->job, s->where, s->rundir, s->attempt, &s->launch, err);
+    return zep_launch_make(s->job, s->where, s->rundir, s->attempt, s->lock, &s->launch, err);
 }
 
 static int report(const struct session *s)
@@ -193,7 +193,7 @@ static int report(const struct session *s)
 
 static int train(struct session *s, struct zep_error *err)
 {
-    struct zep_follow_args fa = {s->rundir, s->attempt, s->launch.argv.v, s->job};
+    struct zep_follow_args fa = {s->rundir, s->attempt, s->launch.argv.v, s->launch.step, s->job};
     int rc;
 
     zep_log(ZEP_LOG_INFO, "run folder %s", s->rundir);

@@ -16,11 +16,14 @@
 #include "common/clock.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "common/squeue.h"
+#include "launcher/inputs.h"
 #include "launcher/postmortem.h"
 #include "launcher/progress.h"
 
 #define TICK_MS 200
 #define ASK_AGAIN_S 1.0
+#define END_STEP_S 60.0
 #define N_SIG 4
 
 static const int stop_sigs[N_SIG] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
@@ -213,6 +216,18 @@ static void watch(struct follow *f)
     kill(-f->pid, SIGKILL); /* what outlived its launcher in its group; ranks are in groups of their own, and end when their parent does */
 }
 
+/* srun's end is not its step's: ranks whose srun was killed train on. Before the run folder is given back they are ended. */
+static void end_step(const struct follow *f)
+{
+    const char *jobid = zep_inputs_slurm_job();
+    struct zep_error err;
+
+    if (!*f->args->step || !jobid || f->status == 0)
+        return;
+    if (zep_squeue_end_step(jobid, f->args->step, END_STEP_S, &err) < 0)
+        zep_log(ZEP_LOG_WARN, "ranks may still run: %s", err.text);
+}
+
 static int exit_of(int status)
 {
     return WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status);
@@ -269,6 +284,7 @@ int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int
     zep_follow_catch();
     if ((rc = start(&f, err)) == ZEP_OK) {
         watch(&f);
+        end_step(&f);
         zep_progress_end();
         if (zep_outcome_read(a->rundir, outcome, NULL) < 0 || outcome->attempt != a->attempt)
             rc = make_outcome(&f, outcome);

@@ -10,9 +10,11 @@
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/process.h"
+#include "common/squeue.h"
 #include "launcher/inputs.h"
 
 #define TRIAL_S 60.0
+#define END_S 30.0
 
 int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_error *err)
 {
@@ -40,9 +42,10 @@ int zep_launch_in_path(const char *program)
     return found;
 }
 
-static void srun_args(struct zep_argv *a, const struct zep_job *job, int nodes, int per_node)
+static void srun_args(struct zep_argv *a, const struct zep_job *job, const char *step, int nodes, int per_node)
 {
     zep_argv_add(a, "srun");
+    zep_argv_add(a, "--job-name=%s", step); /* by which the step is found where srun could not end it */
     zep_argv_add(a, "--mpi=pmix");
     zep_argv_add(a, "--nodes=%d", nodes);
     zep_argv_add(a, "--ntasks=%d", nodes * per_node);
@@ -71,16 +74,19 @@ static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const str
     zep_argv_split(a, job->cluster.mpi_args);
 }
 
-/* Whether two ranks that srun starts find each other. */
+/* Whether two ranks that srun starts find each other. A step that hangs must not stay beside the ranks that mpirun starts then. */
 static int srun_works(const struct zep_job *job, int nodes, const char *rank, char why[200])
 {
     struct zep_process_result r;
     struct zep_argv a = {0};
     struct zep_error err;
+    char step[64];
     int ok = 0;
 
-    srun_args(&a, job, nodes > 1 ? 2 : 1, nodes > 1 ? 1 : 2);
+    snprintf(step, sizeof step, "zeppelin-trial-%ld", (long)getpid());
+    srun_args(&a, job, step, nodes > 1 ? 2 : 1, nodes > 1 ? 1 : 2);
     zep_argv_add(&a, "--overcommit");
+    zep_argv_add(&a, "--time=2"); /* minutes: the controller's own end of it */
     zep_argv_add(&a, "%s", rank);
     zep_argv_add(&a, "--hello");
     zep_argv_add(&a, "--ranks");
@@ -91,10 +97,13 @@ static int srun_works(const struct zep_job *job, int nodes, const char *rank, ch
             snprintf(why, 200, "%.190s", err.text);
         } else {
             ok = !r.timed_out && r.status == 0 && strstr(r.out, "2 ranks");
-            if (r.timed_out)
+            if (r.timed_out) {
                 snprintf(why, 200, "no answer in %.0f s", TRIAL_S);
-            else
+                if (zep_squeue_end_step(zep_inputs_slurm_job(), step, END_S, &err) < 0)
+                    zep_log(ZEP_LOG_WARN, "srun's trial may still run: %s", err.text);
+            } else {
                 snprintf(why, 200, "%.*s", (int)strcspn(r.err, "\n") < 190 ? (int)strcspn(r.err, "\n") : 190, r.err);
+            }
             zep_process_result_free(&r);
         }
     }
@@ -122,7 +131,7 @@ static int choose_launcher(const struct zep_job *job, struct zep_launch *l, cons
     return ZEP_OK;
 }
 
-int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, struct zep_launch *out, struct zep_error *err)
+int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, const struct zep_lock *lock, struct zep_launch *out, struct zep_error *err)
 {
     struct zep_launch l = {.where = where, .nodes = (int)job->cluster.nodes, .per_node = (int)(job->cluster.devices * job->cluster.tp)};
     char *rank = NULL;
@@ -133,7 +142,9 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
     if ((rc = choose_launcher(job, &l, rank, err)) < 0)
         goto out;
     if (l.srun)
-        srun_args(&l.argv, job, l.nodes, l.per_node);
+        snprintf(l.step, sizeof l.step, "zeppelin-%.8s", lock ? zep_lock_token(lock) : "ranks");
+    if (l.srun)
+        srun_args(&l.argv, job, l.step, l.nodes, l.per_node);
     else
         mpirun_args(&l.argv, job, &l);
     zep_argv_add(&l.argv, "%s", rank);
