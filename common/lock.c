@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <jansson.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,9 +22,11 @@
 #include "common/squeue.h"
 
 #define ASK_S 5.0 /* for the controller's word */
+#define ABSENT_MS 20
+#define ABSENT_TRIES 50
 
 struct zep_lock {
-    char *path;
+    char *rundir, *path;
     char token[40];
 };
 
@@ -159,6 +162,13 @@ static int refuse(const char *rundir, const struct holder *h, struct zep_error *
     return zep_error_set(err, ZEP_EREFUSED, "%s is in use by process %ld on %s%s: --break-lock takes it over if that run is gone for sure", rundir, h->pid, *h->host ? h->host : "an unknown host", job);
 }
 
+/* Without hard links a rename must do; it would replace a lock that a third process made in that moment, so it comes only where there is none. */
+static void put_back(const char *aside, const char *path)
+{
+    if (link(aside, path) < 0 && errno != EEXIST && !zep_fs_exists(path))
+        rename(aside, path);
+}
+
 /* Sets the old lock aside; whoever renames it first goes on. */
 static int set_aside(const char *path, const struct holder *old, const struct holder *self, struct zep_error *err)
 {
@@ -171,14 +181,22 @@ static int set_aside(const char *path, const struct holder *old, const struct ho
         return rc;
     if (rename(path, aside.data) < 0) {
         rc = zep_error_set(err, ZEP_EREFUSED, "%s: another process took the lock over", path);
-    } else if (read_lock(aside.data, &moved, err) == 1 && strcmp(moved.token, old->token)) {
-        if (link(aside.data, path) < 0 && errno != EEXIST)
-            rename(aside.data, path);
+    } else if (read_lock(aside.data, &moved, err) != 1 || strcmp(moved.token, old->token)) { /* another one's, or it cannot be said whose */
+        put_back(aside.data, path);
         rc = zep_error_set(err, ZEP_EREFUSED, "%s: another process took the lock over", path);
     }
     unlink(aside.data);
     zep_buf_free(&aside);
     return rc;
+}
+
+static void free_lock(struct zep_lock *lock)
+{
+    if (!lock)
+        return;
+    free(lock->rundir);
+    free(lock->path);
+    free(lock);
 }
 
 int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out, struct zep_error *err)
@@ -187,8 +205,8 @@ int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out
     struct holder self, old;
     int rc;
 
-    if (!lock || !(lock->path = zep_fs_join(rundir, "lock"))) {
-        free(lock);
+    if (!lock || !(lock->rundir = strdup(rundir)) || !(lock->path = zep_fs_join(rundir, "lock"))) {
+        free_lock(lock);
         return zep_error_nomem(err, "lock");
     }
     fill_self(&self);
@@ -208,8 +226,7 @@ int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out
         rc = ZEP_EREFUSED;
     }
     if (rc < 0) {
-        free(lock->path);
-        free(lock);
+        free_lock(lock);
         return rc;
     }
     memcpy(lock->token, self.token, sizeof lock->token);
@@ -217,13 +234,32 @@ int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out
     return ZEP_OK;
 }
 
+/* Somebody who found the lock stale, but came too late, takes it away for a moment and puts it back. */
+int zep_lock_confirm_token(const char *rundir, const char *token, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, "lock");
+    struct holder now = {0};
+    int rc = 0;
+
+    if (!path)
+        return zep_error_nomem(err, "lock");
+    for (int try = 0; try < ABSENT_TRIES && (rc = read_lock(path, &now, err)) == 0; try++)
+        poll(NULL, 0, ABSENT_MS);
+    if (rc > 0 && !strcmp(now.token, token))
+        rc = ZEP_OK;
+    else if (rc > 0)
+        rc = zep_error_set(err, ZEP_EREFUSED, "%s: the lock was taken over by process %ld on %s", path, now.pid, *now.host ? now.host : "an unknown host");
+    else if (rc == 0)
+        rc = zep_error_set(err, ZEP_EREFUSED, "%s: the lock is gone: the run was taken over, or its launcher has ended", path);
+    else
+        rc = zep_error_prefix(err, "the run's lock cannot be read");
+    free(path);
+    return rc;
+}
+
 int zep_lock_confirm(struct zep_lock *lock, struct zep_error *err)
 {
-    struct holder now = {0};
-
-    if (read_lock(lock->path, &now, err) == 1 && !strcmp(now.token, lock->token))
-        return ZEP_OK;
-    return zep_error_set(err, ZEP_EREFUSED, "%s: the lock was taken over by process %ld on %s", lock->path, now.pid, *now.host ? now.host : "an unknown host");
+    return zep_lock_confirm_token(lock->rundir, lock->token, err);
 }
 
 const char *zep_lock_token(const struct zep_lock *lock)
@@ -237,6 +273,5 @@ void zep_lock_release(struct zep_lock *lock)
         return;
     if (zep_lock_confirm(lock, NULL) == ZEP_OK)
         unlink(lock->path);
-    free(lock->path);
-    free(lock);
+    free_lock(lock);
 }

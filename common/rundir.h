@@ -15,6 +15,8 @@ struct zep_lock;
 int zep_lock_take(const char *rundir, int break_lock, struct zep_lock **lock_out, struct zep_error *err);
 /* Reads the token again: ZEP_EREFUSED if it is no longer ours. Call before each commit. */
 int zep_lock_confirm(struct zep_lock *lock, struct zep_error *err);
+/* The same for a process that was told the token of its launcher's lock. */
+int zep_lock_confirm_token(const char *rundir, const char *token, struct zep_error *err);
 const char *zep_lock_token(const struct zep_lock *lock);
 void zep_lock_release(struct zep_lock *lock); /* removes the file if it is ours, frees */
 

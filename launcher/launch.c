@@ -153,6 +153,10 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
     zep_argv_add(&l.argv, "--ranks");
     zep_argv_add(&l.argv, "%d", l.nodes * l.per_node);
     zep_argv_add(&l.argv, "%s", rundir);
+    if (lock) {
+        zep_argv_add(&l.argv, "--lock");
+        zep_argv_add(&l.argv, "%s", zep_lock_token(lock));
+    }
     if (l.argv.n < 0) {
         rc = zep_error_nomem(err, "launch");
         zep_argv_free(&l.argv);

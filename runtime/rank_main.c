@@ -77,13 +77,14 @@ static void catch_signals(void)
 
 static void usage(FILE *f)
 {
-    fputs("usage: zeppelin-rank [--attempt N] [--ranks N] RUN_DIR\n"
+    fputs("usage: zeppelin-rank [--attempt N] [--ranks N] [--lock TOKEN] RUN_DIR\n"
           "       zeppelin-rank --hello\n"
           "\n"
           "One rank of a training run; started by `zeppelin run` under mpirun or srun.\n"
           "\n"
           "  --attempt N  number of this attempt, from 1\n"
           "  --ranks N    ranks that were meant to be started; another number is refused\n"
+          "  --lock TOKEN the run's lock under which they were started; when it is another's, they leave\n"
           "  --hello      start MPI, print the number of ranks and leave (a trial of the launcher)\n"
           "  --help, --version\n",
           f);
@@ -91,14 +92,14 @@ static void usage(FILE *f)
 
 struct args {
     int attempt, ranks, hello;
-    const char *rundir;
+    const char *rundir, *lock;
 };
 
 /* Exit status, or -1: go on. */
 static int parse_args(int argc, char **argv, struct args *a)
 {
     static const struct option options[] = {
-        {"attempt", required_argument, NULL, 'a'}, {"ranks", required_argument, NULL, 'r'}, {"hello", no_argument, NULL, 'H'},
+        {"attempt", required_argument, NULL, 'a'}, {"ranks", required_argument, NULL, 'r'}, {"lock", required_argument, NULL, 'l'}, {"hello", no_argument, NULL, 'H'},
         {"help", no_argument, NULL, 'h'},          {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
     };
     struct zep_error err;
@@ -114,6 +115,9 @@ static int parse_args(int argc, char **argv, struct args *a)
                 return 2;
             }
             *(c == 'a' ? &a->attempt : &a->ranks) = (int)value;
+            break;
+        case 'l':
+            a->lock = optarg;
             break;
         case 'H':
             a->hello = 1;
@@ -166,7 +170,7 @@ static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, c
 
 static int run(struct zep_comm *comm, const struct args *a)
 {
-    struct zep_run_args ra = {a->rundir, a->attempt, &stop_bits};
+    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, &stop_bits};
     struct zep_run_result res;
     struct zep_error err = {0};
     int rc = zep_run(comm, &ra, &res, &err), status = 0;

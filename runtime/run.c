@@ -2,7 +2,6 @@
 #include "runtime/run.h"
 
 #include <inttypes.h>
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +32,6 @@ struct run {
     struct zep_dataset *set, *heldout; /* rank 0 */
     struct zep_metrics *metrics;       /* rank 0 */
     struct zep_train *train;
-    char *lock_token;                  /* rank 0: of the run's lock as we found it, NULL: none */
     int deaf;                          /* rank 0: a record could not be written, and that was told */
     int64_t n_cut, eval_tokens, resumed;
     uint64_t data_digest, token_digest, document_digest;
@@ -176,37 +174,12 @@ static int open_data(struct run *r, struct zep_error *err)
     return ZEP_OK;
 }
 
-static char *read_lock_token(const char *rundir)
-{
-    char *path = zep_fs_join(rundir, "lock"), *text = NULL, *token = NULL;
-    size_t len;
-
-    if (path && zep_fs_exists(path) && zep_fs_read(path, 65536, &text, &len, NULL) == ZEP_OK) {
-        json_t *j = json_loadb(text, len, 0, NULL);
-        const char *s = json_string_value(json_object_get(j, "token"));
-
-        token = s ? strdup(s) : NULL;
-        json_decref(j);
-    }
-    free(text);
-    free(path);
-    return token;
-}
-
-/* Before a checkpoint becomes visible: is the run's lock still the one under which we were started? */
+/* Before anything becomes visible: is the run's lock still the one under which we were started? */
 static int confirm_lock(void *arg, struct zep_error *err)
 {
     const struct run *r = arg;
-    char *now;
-    int rc = ZEP_OK;
 
-    if (!r->lock_token)
-        return ZEP_OK;
-    now = read_lock_token(r->args->rundir);
-    if (!now || strcmp(now, r->lock_token) != 0)
-        rc = zep_error_set(err, ZEP_EREFUSED, "the lock of %s was taken over by another run", r->args->rundir);
-    free(now);
-    return rc;
+    return r->args->lock ? zep_lock_confirm_token(r->args->rundir, r->args->lock, err) : ZEP_OK;
 }
 
 static struct zep_ckpt_info ckpt_info(const struct run *r)
@@ -319,8 +292,9 @@ static int start_training(struct run *r, struct zep_error *err)
             .method = r->job->plan.method,
         };
 
-        r->lock_token = read_lock_token(r->args->rundir);
-        rc = zep_metrics_open(r->args->rundir, r->args->attempt, &r->metrics, err);
+        rc = confirm_lock(r, err);
+        if (rc == ZEP_OK)
+            rc = zep_metrics_open(r->args->rundir, r->args->attempt, &r->metrics, err);
         if (rc == ZEP_OK)
             rc = zep_metrics_write_start(r->metrics, &s, err);
     }
@@ -377,7 +351,6 @@ static void release(struct run *r)
     zep_view_free(r->view);
     zep_topo_free(r->topo);
     zep_job_free(r->job);
-    free(r->lock_token);
 }
 
 int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_run_result *result, struct zep_error *err)

@@ -9,6 +9,7 @@
 struct zep_run_args {
     const char *rundir;
     int attempt;
+    const char *lock; /* token of the launcher's lock, without which nothing is written into the folder; NULL: not asked for */
     const volatile sig_atomic_t *stop; /* enum zep_stop bits, set by signal handlers */
 };
 

@@ -292,6 +292,19 @@ like "$(cat part/out)" 'seed' "ranks of an older attempt fail"
 cmp -s older/outcome.json part/outcome.json
 ok $? "and leave the outcome of the newer one alone"
 
+# ranks whose launcher's lock is another's by now, or gone
+cp -r "$whole" lockless
+rm lockless/outcome.json
+lines=$(wc -l <lockless/metrics.jsonl)
+echo '{"token": "new", "host": "elsewhere", "pid": 5}' >lockless/lock
+for what in "taken over by process 5 on elsewhere" "gone"; do
+    timeout 60 mpirun -np 4 "$build/zeppelin-rank" --ranks 4 "$tmp/lockless" --lock old >part/out 2>&1
+    like "$(cat lockless/outcome.json)" '"status": "refused"' "ranks leave when the lock is $what"
+    like "$(cat part/out)" "$what" "and say so"
+    rm -f lockless/lock lockless/outcome.json
+done
+is "$(wc -l <lockless/metrics.jsonl)" "$lines" "they write nothing into metrics.jsonl"
+
 # --- locks ---
 "$zeppelin" run --set train.steps=100000 job.yaml >part/out 2>part/err &
 launcher=$!

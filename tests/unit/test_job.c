@@ -188,7 +188,7 @@ START_TEST(locks)
 {
     struct zep_lock *a = NULL, *b = NULL;
     struct zep_error err;
-    char file[400];
+    char file[400], away[400];
     pid_t child;
     int status;
 
@@ -210,6 +210,21 @@ START_TEST(locks)
     ck_assert(waitpid(child, &status, 0) == child && status == 0);
     ck_assert(zep_fs_exists(file));
     ck_assert_msg(zep_lock_take(dir, 0, &b, &err) == ZEP_OK, "%s", err.text);
+    /* somebody else took it for stale, came too late and puts it back: it is ours all the time */
+    snprintf(away, sizeof away, "%s/lock.away", dir);
+    ck_assert(rename(file, away) == 0);
+    if ((child = fork()) == 0) {
+        usleep(100000);
+        _exit(rename(away, file));
+    }
+    ck_assert_msg(zep_lock_confirm(b, &err) == ZEP_OK, "%s", err.text);
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    ck_assert_msg(zep_lock_confirm_token(dir, zep_lock_token(b), &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(zep_lock_confirm_token(dir, "another", &err), ZEP_EREFUSED);
+    ck_assert(rename(file, away) == 0);
+    ck_assert_int_eq(zep_lock_confirm(b, &err), ZEP_EREFUSED);
+    ck_assert_ptr_nonnull(strstr(err.text, "lock: the lock is gone"));
+    ck_assert(rename(away, file) == 0);
     zep_lock_release(b);
     /* the same job, started again */
     setenv("SLURM_JOB_ID", "77", 1);
