@@ -171,7 +171,7 @@ static int claim(struct session *s, struct zep_error *err)
     if ((old = zep_fs_join(s->rundir, "outcome.json"))) /* of the attempt before */
         unlink(old);
     free(old);
-    zep_launch_env(&s->launch);
+    zep_launch_env(s->where);
     return zep_launch_make(s->job, s->where, s->rundir, s->attempt, s->lock, &s->launch, err);
 }
 

@@ -173,13 +173,13 @@ void zep_launch_free(struct zep_launch *l)
     zep_argv_free(&l->argv);
 }
 
-void zep_launch_env(const struct zep_launch *l)
+void zep_launch_env(enum zep_where where)
 {
     /* a rank is one thread; idle ranks give way; single copies between processes are not allowed in many containers, and Open MPI complains where they fail */
     setenv("OMP_NUM_THREADS", "1", 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    if (l->where == ZEP_WHERE_LOCAL)
+    if (where == ZEP_WHERE_LOCAL)
         setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);

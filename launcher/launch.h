@@ -24,6 +24,6 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
 void zep_launch_free(struct zep_launch *l);
 int zep_launch_in_path(const char *program);
 /* Environment for the ranks' launcher: set in this process, where the user did not. */
-void zep_launch_env(const struct zep_launch *l);
+void zep_launch_env(enum zep_where where);
 
 #endif

@@ -10,6 +10,7 @@
 
 #include "common/fs.h"
 #include "launcher/corpus.h"
+#include "launcher/launch.h"
 #include "launcher/ngram.h"
 #include "launcher/postmortem.h"
 #include "launcher/report.h"
@@ -147,6 +148,21 @@ START_TEST(metrics)
 }
 END_TEST
 
+START_TEST(environment)
+{
+    static const char single_copy[] = "OMPI_MCA_btl_vader_single_copy_mechanism";
+
+    unsetenv(single_copy);
+    zep_launch_env(ZEP_WHERE_SLURM);
+    ck_assert_ptr_null(getenv(single_copy)); /* a cluster's nodes keep their fast copies */
+    zep_launch_env(ZEP_WHERE_LOCAL);
+    ck_assert_str_eq(getenv(single_copy), "none");
+    setenv(single_copy, "cma", 1);
+    zep_launch_env(ZEP_WHERE_LOCAL);
+    ck_assert_str_eq(getenv(single_copy), "cma");
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("launcher: parts");
@@ -159,6 +175,7 @@ int main(void)
     tcase_add_test(t, ngrams);
     tcase_add_test(t, division);
     tcase_add_test(t, metrics);
+    tcase_add_test(t, environment);
     suite_add_tcase(s, t);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);
