@@ -79,6 +79,12 @@ static int parse(int argc, char **argv, struct args *a)
     return -1;
 }
 
+/* What the folder of a run that is resumed said before: until the ranks have accepted the job, nothing of it is given up. */
+struct before {
+    char *job, *topology; /* NULL: there was none */
+    size_t job_len, topology_len;
+};
+
 /* A run under way in this process. */
 struct session {
     const struct args *args;
@@ -89,8 +95,8 @@ struct session {
     int fresh, attempt; /* fresh: the folder is ours to remove until ranks were started */
     struct zep_lock *lock;
     struct zep_launch launch;
-    struct zep_outcome outcome;
-    int signal;
+    struct before before;
+    struct zep_follow_end end;
 };
 
 static void apply_log_level(const struct zep_job *job)
@@ -151,6 +157,42 @@ static int write_topology(const struct session *s, struct zep_error *err)
     return rc;
 }
 
+static void read_old(const struct session *s, const char *name, char **text, size_t *len)
+{
+    char *path = zep_fs_join(s->rundir, name);
+
+    if (path && zep_fs_exists(path))
+        zep_fs_read(path, 0, text, len, NULL);
+    free(path);
+}
+
+static void keep_old(struct session *s)
+{
+    read_old(s, "job.yaml", &s->before.job, &s->before.job_len);
+    read_old(s, "topology.yaml", &s->before.topology, &s->before.topology_len);
+}
+
+static void put_back(const struct session *s, const char *name, const char *text, size_t len)
+{
+    char *path = text ? zep_fs_join(s->rundir, name) : NULL;
+    struct zep_error err;
+
+    if (path && zep_fs_write_atomic(path, text, len, 0666, &err) < 0)
+        zep_log(ZEP_LOG_WARN, "%s is that of an attempt which failed: %s", name, err.text);
+    free(path);
+}
+
+/* A mistaken --set that the ranks refuse must not stay for the attempts to come. The lock must still be ours. */
+static void restore_old(struct session *s)
+{
+    if (s->lock && !s->end.started && zep_lock_confirm(s->lock, NULL) == ZEP_OK) {
+        put_back(s, "job.yaml", s->before.job, s->before.job_len);
+        put_back(s, "topology.yaml", s->before.topology, s->before.topology_len);
+    }
+    free(s->before.job);
+    free(s->before.topology);
+}
+
 static int claim(struct session *s, struct zep_error *err)
 {
     const char *jobid = s->where == ZEP_WHERE_SLURM ? zep_inputs_slurm_job() : "";
@@ -165,14 +207,17 @@ static int claim(struct session *s, struct zep_error *err)
     }
     if ((rc = zep_lock_take(s->rundir, s->args->break_lock, &s->lock, err)) < 0)
         return rc;
+    keep_old(s);
     if ((rc = zep_runfolder_add_attempt(s->rundir, s->where == ZEP_WHERE_SLURM ? "slurm" : "local", jobid, &s->attempt, err)) < 0 || (rc = zep_runfolder_write_job(s->rundir, s->job, err)) < 0 ||
         (rc = write_topology(s, err)) < 0)
+        return rc;
+    zep_launch_env(s->where);
+    if ((rc = zep_launch_make(s->job, s->where, s->rundir, s->attempt, s->lock, &s->launch, err)) < 0)
         return rc;
     if ((old = zep_fs_join(s->rundir, "outcome.json"))) /* of the attempt before */
         unlink(old);
     free(old);
-    zep_launch_env(s->where);
-    return zep_launch_make(s->job, s->where, s->rundir, s->attempt, s->lock, &s->launch, err);
+    return ZEP_OK;
 }
 
 static int report(const struct session *s)
@@ -197,28 +242,54 @@ static int train(struct session *s, struct zep_error *err)
     int rc;
 
     zep_log(ZEP_LOG_INFO, "run folder %s", s->rundir);
-    if ((rc = zep_follow(&fa, &s->outcome, &s->signal, err)) < 0)
+    if ((rc = zep_follow(&fa, &s->end, err)) < 0)
         return rc;
     s->fresh = 0;
-    if (s->outcome.status == ZEP_OK || s->outcome.status == ZEP_ESTOPPED)
+    if (s->end.outcome.status == ZEP_OK || s->end.outcome.status == ZEP_ESTOPPED)
         report(s);
     return ZEP_OK;
+}
+
+/* The newest checkpoint's name, "" none: where the ranks could not say it. */
+static void find_checkpoint(const char *rundir, char *name_out, size_t size)
+{
+    char *dir = zep_fs_join(rundir, "checkpoints"), **names = NULL;
+    long long newest = -1, step;
+    int n = 0, used = 0;
+
+    *name_out = '\0';
+    if (dir && zep_fs_list(dir, &names, &n, NULL) == ZEP_OK)
+        for (int i = 0; i < n; i++)
+            if (sscanf(names[i], "step-%lld%n", &step, &used) == 1 && !names[i][used] && step > newest) {
+                newest = step;
+                snprintf(name_out, size, "%s", names[i]);
+            }
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    free(dir);
 }
 
 /* What a person needs to know at the end; details were told when they happened. */
 static int conclude(const struct session *s)
 {
-    const struct zep_outcome *o = &s->outcome;
+    const struct zep_outcome *o = &s->end.outcome;
+    char newest[64];
 
     if (o->status == ZEP_OK)
         return 0;
-    if (o->status == ZEP_ESTOPPED)
+    if (o->status == ZEP_ESTOPPED) {
         zep_log(ZEP_LOG_INFO, "%s; go on with: zeppelin run --resume %s", o->cause, s->rundir);
-    else if (*o->checkpoint)
+        return zep_exit_status(o->status); /* with a checkpoint, however often it was asked for */
+    }
+    find_checkpoint(s->rundir, newest, sizeof newest);
+    if (*o->checkpoint)
         zep_log(ZEP_LOG_INFO, "the last checkpoint is %s; go on with: zeppelin run --resume %s", o->checkpoint, s->rundir);
+    else if (*newest)
+        zep_log(ZEP_LOG_INFO, "no checkpoint was loaded, the newest is %s; the log is %s/log", newest, s->rundir);
     else
         zep_log(ZEP_LOG_INFO, "there is no checkpoint; the log is %s/log", s->rundir);
-    return s->signal ? 128 + s->signal : zep_exit_status(o->status);
+    return s->end.signal ? 128 + s->end.signal : zep_exit_status(o->status);
 }
 
 int cmd_run(int argc, char **argv)
@@ -239,6 +310,7 @@ int cmd_run(int argc, char **argv)
         rc = dry_run(&s, &err);
     else if (rc == ZEP_OK && (rc = claim(&s, &err)) == ZEP_OK)
         rc = train(&s, &err);
+    restore_old(&s);
     zep_lock_release(s.lock);
     if (rc < 0 && s.fresh)
         zep_fs_remove_tree(s.rundir, NULL);

@@ -245,28 +245,31 @@ static int status_of_error(int exit_status)
 }
 
 /* Ranks that were lost could not say so: the launcher's words and the last records do. */
-static int make_outcome(struct follow *f, struct zep_outcome *o)
+static void make_outcome(struct follow *f, struct zep_outcome *o)
 {
-    *o = (struct zep_outcome){.attempt = f->args->attempt, .status = ZEP_EPEER, .rank = f->pm.rank};
+    struct zep_outcome guess = {.attempt = f->args->attempt, .status = ZEP_EPEER, .rank = f->pm.rank};
+
     if (f->pm.rank < 0 && !f->pm.n_tail && !f->killed)
-        o->status = ZEP_EINTERNAL;
+        guess.status = ZEP_EINTERNAL;
     if (f->pm.rank < 0 && f->pm.n_tail && !zep_progress_started(f->progress))
-        o->status = ZEP_EUNAVAIL; /* never came up */
+        guess.status = ZEP_EUNAVAIL; /* never came up */
     if (f->pm.rank < 0 && *f->pm.error && !f->killed)
-        o->status = status_of_error(exit_of(f->status));
-    snprintf(o->phase, sizeof o->phase, "%s", f->pm.phase);
+        guess.status = status_of_error(exit_of(f->status));
+    snprintf(guess.phase, sizeof guess.phase, "%s", f->pm.phase);
     if (f->killed)
-        snprintf(o->cause, sizeof o->cause, "ended before the step and its checkpoint were done");
+        snprintf(guess.cause, sizeof guess.cause, "ended before the step and its checkpoint were done");
     else
-        zep_postmortem_text(&f->pm, exit_of(f->status), o->cause, (int)sizeof o->cause);
-    o->step = zep_progress_last(f->progress, o->checkpoint, sizeof o->checkpoint);
+        zep_postmortem_text(&f->pm, exit_of(f->status), guess.cause, (int)sizeof guess.cause);
+    guess.step = zep_progress_last(f->progress, guess.checkpoint, sizeof guess.checkpoint);
+    /* a network file system may have hidden the ranks' own word until now: it counts */
+    if (zep_outcome_write_first(f->args->rundir, &guess, NULL) == ZEP_EREFUSED && zep_outcome_read(f->args->rundir, o, NULL) == ZEP_OK && o->attempt == guess.attempt)
+        return;
+    *o = guess; /* on a full disk it is known here only */
     if (!*f->pm.error || f->pm.rank >= 0 || f->killed) /* else the rank said it */
         zep_log(ZEP_LOG_ERROR, "%s", o->cause);
-    zep_outcome_write_first(f->args->rundir, o, NULL); /* on a full disk the caller still knows */
-    return ZEP_OK;
 }
 
-int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int *signal_out, struct zep_error *err)
+int zep_follow(const struct zep_follow_args *a, struct zep_follow_end *end, struct zep_error *err)
 {
     struct follow f = {.args = a, .pipe = -1, .log = -1};
     char *log = zep_fs_join(a->rundir, "log");
@@ -286,10 +289,11 @@ int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int
         watch(&f);
         end_step(&f);
         zep_progress_end();
-        if (zep_outcome_read(a->rundir, outcome, NULL) < 0 || outcome->attempt != a->attempt)
-            rc = make_outcome(&f, outcome);
+        if (zep_outcome_read(a->rundir, &end->outcome, NULL) < 0 || end->outcome.attempt != a->attempt)
+            make_outcome(&f, &end->outcome);
+        end->started = zep_progress_started(f.progress) || end->outcome.status == ZEP_OK || end->outcome.status == ZEP_ESTOPPED;
+        end->signal = f.killed && f.n_seen > 1 ? (int)stop_signal : 0;
     }
-    *signal_out = f.killed && f.n_seen > 1 ? (int)stop_signal : 0;
     zep_progress_close(f.progress);
     zep_buf_free(&f.line);
     free(f.outcome);

@@ -17,8 +17,13 @@ struct zep_follow_args {
 /* From here on a request to stop (SIGINT, SIGTERM, SIGUSR1, SIGHUP) does not end this process: zep_follow passes it on as soon as the ranks train. zep_follow calls it, too. */
 void zep_follow_catch(void);
 
-/* Fills outcome: the ranks' own, or, where they left none, what the launcher's words and the last signs of life tell. Returns ZEP_OK when there is an outcome to speak of.
- * signal_out: the second interrupt, by which the ranks were ended; 0 none. */
-int zep_follow(const struct zep_follow_args *a, struct zep_outcome *outcome, int *signal_out, struct zep_error *err);
+struct zep_follow_end {
+    struct zep_outcome outcome; /* the ranks' own, or, where they left none, what the launcher's words and the last signs of life tell */
+    int started;                /* the ranks accepted the job and began to train */
+    int signal;                 /* the second interrupt, by which the ranks were ended; 0 none */
+};
+
+/* Returns ZEP_OK when there is an outcome to speak of. */
+int zep_follow(const struct zep_follow_args *a, struct zep_follow_end *end_out, struct zep_error *err);
 
 #endif

@@ -104,9 +104,13 @@ ok $? "with the same losses"
 like "$(cat part/on-two/run.json)" '"attempt": 2' "as a second attempt"
 
 # another run cannot be resumed by mistake
-run "$zeppelin" run --resume "$dir" --set train.steps=20 --set train.seed=4
+cp "$dir/job.yaml" "$dir/topology.yaml" part
+run "$zeppelin" run --resume "$dir" --set train.steps=20 --set train.seed=4 --set cluster.topology='synthetic: nodes:2 dev:2 nic:1 kind:cpu'
 is "$status" 4 "another seed is refused: status 4"
 like "$err" 'seed' "it says why"
+like "$err" 'no checkpoint was loaded, the newest is step-12;' "and that there are checkpoints"
+cmp "$dir/job.yaml" part/job.yaml && cmp "$dir/topology.yaml" part/topology.yaml
+ok $? "what was refused does not stay in the run folder"
 refused()
 {
     run "$zeppelin" run --resume "$1" --set train.steps=13 --set "$2"
@@ -281,6 +285,34 @@ kill -USR1 $launcher
 wait $launcher
 is $? 75 "a request to stop while the ranks start: status 75"
 like "$(cat part/err)" 'stopped on request after step' "it reached them"
+# a launcher that is slow to end after its ranks have left with a checkpoint
+mkdir slow
+cat >slow/mpirun <<'SLOW'
+#!/bin/sh
+while [ "$2" != --lock ]; do shift; done
+trap 'exit 143' TERM
+trap : USR1
+cat >"$1/outcome.json" <<'OUTCOME'
+{"format": "zeppelin-outcome/1.0", "attempt": 1, "status": "stopped", "step": 3, "rank": -1, "phase": "end", "cause": "stopped on request after step 3 of 12", "checkpoint": "step-3"}
+OUTCOME
+for _ in $(seq 200); do sleep 0.1; done
+SLOW
+chmod +x slow/mpirun
+PATH=$tmp/slow:$PATH "$zeppelin" run job.yaml >part/out 2>part/err &
+launcher=$!
+for _ in $(seq 200); do
+    [ -e "$(rundir)/lock" ] && [ -e "$(rundir)/outcome.json" ] && break
+    sleep 0.02
+done
+kill -INT $launcher
+for _ in $(seq 100); do
+    grep -q 'stopping after' part/err && break
+    sleep 0.02
+done
+kill -TERM $launcher
+wait $launcher
+is $? 75 "a second signal after the checkpoint: the status is that of the stop"
+rm -rf "$(rundir)"
 # ranks of an older attempt
 cp -r "$whole" older
 sed -i 's/"attempt": 1/"attempt": 2/' older/outcome.json
