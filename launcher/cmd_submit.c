@@ -137,6 +137,7 @@ static int write_script(const struct zep_job *job, const char *rundir, const cha
     return rc;
 }
 
+/* ZEP_ETIMEDOUT: the controller may have taken the job all the same. */
 static int call_sbatch(const char *script, char jobid[64], struct zep_error *err)
 {
     char *argv[] = {"sbatch", "--parsable", (char *)script, NULL};
@@ -147,7 +148,9 @@ static int call_sbatch(const char *script, char jobid[64], struct zep_error *err
         return zep_error_set(err, ZEP_EUNAVAIL, "sbatch cannot be started: there is no Slurm here (package slurm-client)");
     snprintf(jobid, 64, "%.*s", (int)strspn(r.out, "0123456789"), r.out);
     if (r.timed_out)
-        rc = zep_error_set(err, ZEP_EUNAVAIL, "sbatch gave no answer in %.0f s: is slurmctld up?", SBATCH_S);
+        rc = zep_error_set(err, ZEP_ETIMEDOUT, "sbatch gave no answer in %.0f s: is slurmctld up?", SBATCH_S);
+    else if (r.status != 0 && strstr(r.err, "timed out"))
+        rc = zep_error_set(err, ZEP_ETIMEDOUT, "sbatch got no answer: %.*s", (int)strcspn(r.err, "\n"), r.err);
     else if (r.status != 0)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "sbatch refused the job (status %d): %.*s", r.status, (int)(r.err_len ? r.err_len - (r.err[r.err_len - 1] == '\n') : 0), r.err);
     else if (!*jobid)
@@ -218,14 +221,20 @@ static int submit(const struct args *a, int *status_out, struct zep_error *err)
     if ((rc = zep_runfolder_new(job, &rundir, err)) < 0)
         goto out;
     ours = 1;
-    if ((rc = write_script(job, rundir, self, &script, err)) < 0 || (rc = call_sbatch(script, jobid, err)) < 0)
+    if ((rc = write_script(job, rundir, self, &script, err)) < 0)
         goto out;
+    if ((rc = call_sbatch(script, jobid, err)) < 0) {
+        ours = rc == ZEP_EUNAVAIL; /* else the job may have been taken, and will look for its folder */
+        if (!ours)
+            zep_log(ZEP_LOG_WARN, "the job may be in the queue all the same (squeue --me): the run folder %s stays", rundir);
+        goto out;
+    }
     ours = 0;
-    if ((rc = zep_runfolder_set_jobid(rundir, jobid, err)) < 0)
-        goto out;
     puts(jobid);
     fflush(stdout);
     zep_log(ZEP_LOG_INFO, "job %s, run folder %s", jobid, rundir);
+    if ((rc = zep_runfolder_set_jobid(rundir, jobid, err)) < 0)
+        goto out;
     if (a->wait)
         rc = wait_for(jobid, rundir, job, status_out, err);
 out:

@@ -11,6 +11,7 @@
 
 #include "common/buf.h"
 #include "common/clock.h"
+#include "common/format.h"
 #include "common/fs.h"
 #include "common/rundir.h"
 
@@ -150,12 +151,30 @@ int zep_runfolder_find(const char *word, char **path_out, struct zep_error *err)
 static int load_run(const char *rundir, json_t **out, struct zep_error *err)
 {
     char *path = zep_fs_join(rundir, "run.json"), *text = NULL;
+    json_t *run = NULL;
+    const char *format;
     json_error_t je;
     size_t len;
     int rc = path ? zep_fs_read(path, 1 << 24, &text, &len, err) : zep_error_nomem(err, "run.json");
 
-    if (rc == ZEP_OK && !(*out = json_loadb(text, len, 0, &je)))
+    if (rc < 0)
+        goto out;
+    if (!(run = json_loadb(text, len, 0, &je))) {
         rc = zep_error_set(err, ZEP_EINVAL, "%s:%d: %s", path, je.line, je.text);
+    } else if (!json_is_object(run)) {
+        rc = zep_error_set(err, ZEP_EINVAL, "%s: expected a JSON object", path);
+    } else {
+        format = json_string_value(json_object_get(run, "format"));
+        if ((rc = zep_format_check(format ? format : "", "zeppelin-run", 1, 0, NULL, err)) < 0)
+            zep_error_prefix(err, "%s", path);
+        else if (json_object_get(run, "attempts") && !json_is_array(json_object_get(run, "attempts")))
+            rc = zep_error_set(err, ZEP_EINVAL, "%s: attempts: expected a list", path);
+    }
+    if (rc < 0)
+        json_decref(run);
+    else
+        *out = run;
+out:
     free(text);
     free(path);
     return rc;
@@ -209,9 +228,9 @@ int zep_runfolder_add_attempt(const char *rundir, const char *backend, const cha
         return rc;
     gethostname(host, sizeof host - 1);
     list = json_object_get(run, "attempts");
-    if (!json_is_array(list)) {
-        list = json_array();
-        json_object_set_new(run, "attempts", list);
+    if (!list && (!(list = json_array()) || json_object_set_new(run, "attempts", list) < 0)) {
+        json_decref(run);
+        return zep_error_nomem(err, "run.json");
     }
     *attempt_out = (int)json_array_size(list) + 1;
     json_array_append_new(list, json_pack("{s:i, s:s, s:s, s:s, s:f, s:s}", "attempt", *attempt_out, "backend", backend, "job", jobid, "host", host, "time", zep_clock_wall(), "version", PACKAGE_VERSION));
@@ -220,17 +239,16 @@ int zep_runfolder_add_attempt(const char *rundir, const char *backend, const cha
     return rc;
 }
 
+/* In a file of its own: the job may have begun, and run.json is written by whoever holds the lock. */
 int zep_runfolder_set_jobid(const char *rundir, const char *jobid, struct zep_error *err)
 {
-    json_t *run = NULL;
+    struct zep_buf b = ZEP_BUF_INIT;
     int rc;
 
-    if ((rc = load_run(rundir, &run, err)) < 0)
-        return rc;
-    json_object_set_new(run, "backend", json_string("slurm"));
-    json_object_set_new(run, "job", json_string(jobid));
-    rc = write_json(rundir, "run.json", run, err);
-    json_decref(run);
+    zep_buf_printf(&b, "%s\n", jobid);
+    if ((rc = zep_buf_ok(&b, err)) == ZEP_OK)
+        rc = write_file(rundir, "slurm-job", b.data, b.len, err);
+    zep_buf_free(&b);
     index_add(jobid, rundir);
     return rc;
 }

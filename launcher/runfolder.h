@@ -16,9 +16,9 @@ int zep_runfolder_new(const struct zep_job *job, char **path_out, struct zep_err
 int zep_runfolder_write_job(const char *rundir, const struct zep_job *job, struct zep_error *err);
 int zep_runfolder_load_job(const char *rundir, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err);
 
-/* Counts attempts in run.json: the new one's number. backend: "local", "slurm"; jobid: "" none. */
+/* Only by the holder of the lock. Counts attempts in run.json: the new one's number. backend: "local", "slurm"; jobid: "" none. */
 int zep_runfolder_add_attempt(const char *rundir, const char *backend, const char *jobid, int *attempt_out, struct zep_error *err);
-/* Remembers the Slurm job that the folder was submitted as. */
+/* Remembers the Slurm job that the folder was submitted as, in the file slurm-job and in the index. */
 int zep_runfolder_set_jobid(const char *rundir, const char *jobid, struct zep_error *err);
 
 /* JOB on the command line: a run folder, or the id of a run (the folder's name) or of a Slurm job in the user's index ($XDG_STATE_HOME/zeppelin/runs). free(). */

@@ -112,6 +112,30 @@ is "$status" 3 "submit without sbatch: status 3"
 like "$err" 'sbatch cannot be started: there is no Slurm here' "the message says so"
 is "$(find runs -mindepth 1 -maxdepth 1 2>/dev/null | wc -l)" 0 "no run folder is left"
 
+# a submission that the controller may have taken or not: sbatch as a stand-in
+mkdir -p fake
+cat >fake/sbatch <<'SBATCH'
+#!/bin/sh
+cp "${2%/*}/run.json" run.json.before
+[ ! -e silent ] || { echo "sbatch: error: Batch job submission failed: Socket timed out on send/recv operation" >&2; exit 1; }
+echo 4711
+SBATCH
+chmod +x fake/sbatch
+touch silent
+run env PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 job.yaml
+is "$status" 3 "sbatch gets no answer: status 3"
+like "$err" 'sbatch got no answer: .*Socket timed out' "the message says so"
+like "$err" 'the job may be in the queue all the same .*: the run folder .*/runs/zeppelin-[^ ]* stays' "and that the run folder stays"
+[ -s "$(echo runs/zeppelin-*/batch.sh)" ]
+ok $? "it does"
+rm -rf runs silent
+run env PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 job.yaml
+is "$status $out" "0 4711" "a job that was taken"
+is "$(cat runs/zeppelin-*/slurm-job)" 4711 "the run folder knows its id"
+cmp runs/zeppelin-*/run.json run.json.before
+ok $? "run.json is left to the job, which may have begun"
+rm -rf runs
+
 # --- a full disk while a checkpoint is written: the one before stays ---
 if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null && [ -x "$build/zeppelin-rank" ]; then
     mkdir small

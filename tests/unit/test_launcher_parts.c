@@ -14,6 +14,7 @@
 #include "launcher/ngram.h"
 #include "launcher/postmortem.h"
 #include "launcher/report.h"
+#include "launcher/runfolder.h"
 #include "launcher/sbatch.h"
 
 START_TEST(postmortem)
@@ -148,6 +149,43 @@ START_TEST(metrics)
 }
 END_TEST
 
+START_TEST(run_json)
+{
+    static const struct {
+        const char *text;
+        int rc;
+        const char *message;
+    } cases[] = {
+        {"{\"format\": \"zeppelin-run/1.0\", \"attempts\": [{}, {}]}", ZEP_OK, NULL},
+        {"{\"format\": \"zeppelin-run/1.7\", \"more\": 1}", ZEP_OK, NULL},
+        {"[]", ZEP_EINVAL, "run.json: expected a JSON object"},
+        {"{\"attempts\": []}", ZEP_EINVAL, "run.json: format '': expected zeppelin-run/1.x"},
+        {"{\"format\": \"zeppelin-run/9.0\"}", ZEP_EREFUSED, "run.json: format zeppelin-run/9.0 is newer than this program, which reads zeppelin-run/1.x"},
+        {"{\"format\": \"zeppelin-run/1.0\", \"attempts\": 5}", ZEP_EINVAL, "run.json: attempts: expected a list"},
+        {"{", ZEP_EINVAL, "run.json:1: string or '}' expected near end of file"},
+    };
+    const char *base = getenv("ZEP_BUILDDIR");
+    char dir[300], file[400];
+    struct zep_error err;
+
+    snprintf(dir, sizeof dir, "%s/run-test-%ld", base ? base : "/tmp", (long)getpid());
+    snprintf(file, sizeof file, "%s/run.json", dir);
+    ck_assert_int_eq(zep_fs_mkdir_p(dir, &err), ZEP_OK);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int attempt = 0, rc;
+
+        ck_assert_int_eq(zep_fs_write_atomic(file, cases[i].text, strlen(cases[i].text), 0600, &err), ZEP_OK);
+        rc = zep_runfolder_add_attempt(dir, "local", "", &attempt, &err);
+        ck_assert_msg(rc == cases[i].rc, "case %zu: %d", i, rc);
+        if (rc < 0)
+            ck_assert_msg(strlen(err.text) > strlen(dir) && !strcmp(err.text + strlen(dir) + 1, cases[i].message), "%s", err.text);
+        else
+            ck_assert_int_eq(attempt, i == 0 ? 3 : 1);
+    }
+    zep_fs_remove_tree(dir, NULL);
+}
+END_TEST
+
 START_TEST(environment)
 {
     static const char single_copy[] = "OMPI_MCA_btl_vader_single_copy_mechanism";
@@ -176,6 +214,7 @@ int main(void)
     tcase_add_test(t, division);
     tcase_add_test(t, metrics);
     tcase_add_test(t, environment);
+    tcase_add_test(t, run_json);
     suite_add_tcase(s, t);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);
