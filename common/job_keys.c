@@ -42,7 +42,7 @@ static const struct zep_job_key keys[] = {
     STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...)"),
     STRING("cluster.export", cluster.export_env, "ALL", "environment of a batch job (sbatch --export): ALL, NONE, or names"),
     TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
-    TIME("cluster.grace", cluster.grace_s, "60s", 5, 86400, "time between the request to stop and the end of the job"),
+    TIME("cluster.grace", cluster.grace_s, "60s", 5, 65535, "time between the request to stop and the end of the job; below cluster.time by more than a minute"), /* 65535: sbatch's own limit */
 
     INT("model.vocab", model.vocab, "256", 2, 1048576, "tokens", "size of the vocabulary"),
     INT("model.hidden", model.hidden, "128", 8, 65536, NULL, "width of the residual stream"),

@@ -22,6 +22,7 @@
 
 #define SBATCH_S 30.0
 #define ASK_S 10.0
+#define EARLY_S 60.0
 
 enum { OPT_SET = 256, OPT_DRY, OPT_WAIT };
 
@@ -79,6 +80,10 @@ static int resolve(struct zep_job *job, struct zep_error *err)
 
     if (!strcmp(job->cluster.where, "local"))
         return zep_error_set(err, ZEP_EINVAL, "cluster.where is local: expected slurm or auto for a job that is submitted");
+    /* Slurm signals up to a minute early: a job that is told to stop as soon as it begins would be requeued for ever */
+    if (job->cluster.time_s > 0 && job->cluster.time_s <= job->cluster.grace_s + EARLY_S)
+        return zep_error_set(err, ZEP_EINVAL, "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins",
+                             job->cluster.time_s, job->cluster.grace_s, job->cluster.grace_s + EARLY_S);
     if (!job->cluster.nodes)
         job->cluster.nodes = 1;
     if (!job->cluster.devices)

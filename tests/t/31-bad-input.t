@@ -135,6 +135,10 @@ is "$(cat runs/zeppelin-*/slurm-job)" 4711 "the run folder knows its id"
 cmp runs/zeppelin-*/run.json run.json.before
 ok $? "run.json is left to the job, which may have begun"
 rm -rf runs
+bad 2 "$e cluster.time is 120 s and cluster.grace 60 s: expected a time limit above 120 s, for Slurm tells of its end up to a minute before the grace begins" "a time limit that leaves no time to train" \
+    env PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 --set cluster.time=2m job.yaml
+bad 2 "$e --set cluster.grace=1d: cluster.grace: '1d': expected a time from 5s to 65535s" "a grace that sbatch would not take" \
+    "$zeppelin" submit --set cluster.devices=2 --set cluster.grace=1d job.yaml
 
 # --- a full disk while a checkpoint is written: the one before stays ---
 if [ "$(id -u)" -eq 0 ] && unshare --mount true 2>/dev/null && [ -x "$build/zeppelin-rank" ]; then
