@@ -216,7 +216,7 @@ static void watch(struct follow *f)
     kill(-f->pid, SIGKILL); /* what outlived its launcher in its group; ranks are in groups of their own, and end when their parent does */
 }
 
-/* srun's end is not its step's: ranks whose srun was killed train on. Before the run folder is given back they are ended. */
+/* srun's or mpirun's end is not that of the step: ranks whose srun was killed train on. Before the run folder is given back they are ended. */
 static void end_step(const struct follow *f)
 {
     const char *jobid = zep_inputs_slurm_job();

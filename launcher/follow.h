@@ -10,7 +10,7 @@ struct zep_follow_args {
     const char *rundir;
     int attempt;
     char *const *argv;
-    const char *step; /* name of the Slurm step that argv (srun) makes, "" none */
+    const char *step; /* name of the Slurm step that argv (srun or mpirun) makes, "" none */
     const struct zep_job *job;
 };
 

@@ -65,8 +65,13 @@ static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const str
     zep_argv_add(a, "-np");
     zep_argv_add(a, "%d", l->nodes * l->per_node);
     if (l->where == ZEP_WHERE_SLURM) {
+        const char *users = getenv("OMPI_MCA_plm_slurm_args");
+
         zep_argv_add(a, "--map-by");
         zep_argv_add(a, "ppr:%d:node", l->per_node);
+        zep_argv_add(a, "--mca");
+        zep_argv_add(a, "plm_slurm_args");
+        zep_argv_add(a, "%s%s--job-name=%s", users ? users : "", users ? " " : "", l->step);
     }
     zep_argv_add(a, "--oversubscribe");
     zep_argv_add(a, "--bind-to");
@@ -141,7 +146,7 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
         return zep_error_set(err, ZEP_EUNAVAIL, "the program zeppelin-rank is missing: zeppelin was built without MPI");
     if ((rc = choose_launcher(job, &l, rank, err)) < 0)
         goto out;
-    if (l.srun)
+    if (where == ZEP_WHERE_SLURM)
         snprintf(l.step, sizeof l.step, "zeppelin-%.8s", lock ? zep_lock_token(lock) : "ranks");
     if (l.srun)
         srun_args(&l.argv, job, l.step, l.nodes, l.per_node);

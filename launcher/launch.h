@@ -13,7 +13,7 @@ struct zep_launch {
     enum zep_where where;
     int srun;              /* srun, else mpirun */
     int nodes, per_node;   /* ranks a node */
-    char step[64];         /* srun: the name of the ranks' step, else "" */
+    char step[64];         /* in an allocation the name of the step that srun, or mpirun for its daemons, makes; else "" */
     struct zep_argv argv;
 };
 

@@ -196,29 +196,33 @@ like "$(cat lost.err)" 'rank [0-9]+ on [a-z0-9]+ was lost: ended by signal 9 .*i
 is "$(grep -c 'was lost' lost.err)" 1 "once"
 wait $waiter
 
-# --- srun is killed: its step is not left behind, nor the folder given to others before ---
-(
-    # shellcheck disable=SC2016 # for the shell in the allocation
-    salloc -Q -N2 --ntasks-per-node=2 sh -c '"$0" run --set cluster.launcher=srun --set train.steps=100000 job.yaml >killed.out 2>killed.err; pgrep -f "^[^ ]*/zeppelin-rank --attempt" >killed.left' "$zeppelin"
-) &
-waiter=$!
-old=$dir
-for _ in $(seq 150); do
-    dir=$(rundir)
-    [ "$dir" != "$old" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 2 ] && break
-    sleep 0.2
+# --- srun or mpirun is killed: its step is not left behind, nor the folder given to others before ---
+for launcher in srun mpirun; do
+    old=$(rundir)
+    (
+        # shellcheck disable=SC2016 # for the shell in the allocation
+        salloc -Q -N2 --ntasks-per-node=2 sh -c '"$0" run --set cluster.launcher="$1" --set train.steps=100000 job.yaml >killed.out 2>killed.err; pgrep -f "^[^ ]*/zeppelin-rank --attempt" >killed.left' "$zeppelin" $launcher
+    ) &
+    waiter=$!
+    for _ in $(seq 150); do
+        dir=$(rundir)
+        [ "$dir" != "$old" ] && [ "$(losses "$dir" 2>/dev/null | wc -l)" -ge 2 ] && break
+        sleep 0.2
+    done
+    if [ $launcher = srun ]; then
+        run env SQUEUE_STATES=PENDING "$zeppelin" run --set cluster.where=local --set 'cluster.topology=synthetic: nodes:2 dev:2' --resume "$dir"
+        is "$status" 4 "a filter in squeue's environment does not make a running job's folder free"
+        # as from another host: the controller's word decides
+        sed -i 's/"host": "[^"]*"/"host": "elsewhere"/' "$dir/lock"
+        run env SQUEUE_STATES=PENDING "$zeppelin" run --set cluster.where=local --set 'cluster.topology=synthetic: nodes:2 dev:2' --resume "$dir"
+        is "$status" 4 "nor one whose holder is on another host"
+    fi
+    for pid in $(pgrep -u "$(id -u)" -f "^$launcher .*/zeppelin-rank --attempt"); do kill -9 "$pid"; done
+    wait $waiter
+    is "$(cat killed.left)" "" "$launcher is killed: no rank is left when the command ends"
+    [ ! -e "$dir/lock" ]
+    ok $? "and the lock is gone"
 done
-run env -u SLURM_JOB_ID SQUEUE_STATES=PENDING "$zeppelin" run --set cluster.where=local --set 'cluster.topology=synthetic: nodes:2 dev:2' --resume "$dir"
-is "$status" 4 "a filter in squeue's environment does not make a running job's folder free"
-# as from another host: the controller's word decides
-sed -i 's/"host": "[^"]*"/"host": "elsewhere"/' "$dir/lock"
-run env -u SLURM_JOB_ID SQUEUE_STATES=PENDING "$zeppelin" run --set cluster.where=local --set 'cluster.topology=synthetic: nodes:2 dev:2' --resume "$dir"
-is "$status" 4 "nor one whose holder is on another host"
-for pid in $(pgrep -u "$(id -u)" -f '^srun --job-name=zeppelin-'); do kill -9 "$pid"; done
-wait $waiter
-is "$(cat killed.left)" "" "srun is killed: no rank is left when the command ends"
-[ ! -e "$dir/lock" ]
-ok $? "and the lock is gone"
 
 # --- the controller is down ---
 bed-ctl stop-controller
