@@ -59,7 +59,6 @@ static int has_pmix(struct zep_doctor *d)
 
 void zep_doctor_run_launcher(struct zep_doctor *d)
 {
-    struct zep_launch env = {.where = d->in_job ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL};
     char *rank = NULL;
     struct zep_error err;
 
@@ -67,7 +66,7 @@ void zep_doctor_run_launcher(struct zep_doctor *d)
         zep_doctor_say(d, ZEP_FINDING_ERROR, "mpi", "install Open MPI's development package and build again", "zeppelin-rank is missing: zeppelin was built without MPI");
         return;
     }
-    zep_launch_env(&env);
+    zep_launch_env(d->in_job ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL);
     if (d->in_job && zep_launch_in_path("srun") && has_pmix(d)) {
         char nodes[32], per_node[32];
         char *argv[] = {(char *)"srun", (char *)"--mpi=pmix", nodes, (char *)"--ntasks=2", per_node, (char *)"--overcommit", (char *)"--overlap", rank, (char *)"--hello", (char *)"--ranks", (char *)"2", NULL};

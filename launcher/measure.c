@@ -318,13 +318,12 @@ static void nic_names(const struct zep_node *n, struct zep_buf *b)
 static int run(struct zep_topo *t, struct zep_argv *a, struct zep_error *err)
 {
     struct zep_process_result p;
-    struct zep_launch env = {.where = zep_inputs_slurm_job() ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL};
     char *shown;
     int rc;
 
     if (a->n < 0)
         return zep_error_nomem(err, "measuring");
-    zep_launch_env(&env);
+    zep_launch_env(zep_inputs_slurm_job() ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL);
     if ((shown = zep_process_show(a->v)))
         zep_log(ZEP_LOG_DEBUG, "%s", shown);
     free(shown);
