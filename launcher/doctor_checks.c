@@ -39,13 +39,15 @@ static int any_rdma(const struct zep_node *n)
 
 /* --- nodes --- */
 
+/* "idle+drain": any of its parts. A node that is powered down is started by Slurm when it is needed. */
 static int is_bad_state(const char *s)
 {
-    static const char *const words[] = {"down", "drain", "fail", "not ready", "cordoned", "not_responding", "error", "unknown"};
+    static const char *const words[] = {"down", "drain", "drained", "draining", "fail", "failing", "not ready", "cordoned", "not_responding", "error", "unknown", "maint"};
 
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (strstr(s, words[i]))
-            return 1;
+    for (; *s; s += strcspn(s, "+"), s += *s == '+')
+        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+            if (strcspn(s, "+*~#!%$@^-") == strlen(words[i]) && !strncmp(s, words[i], strlen(words[i])))
+                return 1;
     return 0;
 }
 
@@ -121,6 +123,22 @@ static void check_conflicts(struct zep_doctor *d)
 
 /* --- NICs and where they are --- */
 
+/* NICs that devices use; without devices all that can do RDMA. One for storage or management may be slower. */
+static int is_for_training(const struct zep_node *n, int nic)
+{
+    int any = 0;
+
+    for (int i = 0; i < n->n_device; i++) {
+        any |= n->device[i].nic >= 0;
+        if (n->device[i].nic == nic)
+            return 1;
+        for (int k = 0; k < n->device[i].n_more; k++)
+            if (n->device[i].more[k] == nic)
+                return 1;
+    }
+    return !any && n->nic[nic].rdma == 1;
+}
+
 static void check_nics(struct zep_doctor *d)
 {
     int n_down = 0, n_up = 0, n_slow = 0;
@@ -131,7 +149,7 @@ static void check_nics(struct zep_doctor *d)
 
         for (int k = 0; k < n->n_nic; k++) {
             n_up += n->nic[k].up == 1;
-            if (n->nic[k].rdma == 1 && n->nic[k].bw.value > most)
+            if (is_for_training(n, k) && n->nic[k].bw.value > most)
                 most = n->nic[k].bw.value;
         }
         for (int k = 0; k < n->n_nic; k++) {
@@ -140,7 +158,7 @@ static void check_nics(struct zep_doctor *d)
 
             if (c->up == 0 && c->rdma == 1 && n_down++ < MANY)
                 zep_doctor_say(d, WARNING, "nics", "look at the cable and the port (ibstat, ip link)", "node '%s': NIC %s (%s) is down", n->id, c->name, c->key);
-            if (c->up != 0 && c->rdma == 1 && c->bw.value > 0 && c->bw.value < 0.9 * most && n_slow++ < MANY)
+            if (c->up != 0 && is_for_training(n, k) && c->bw.value > 0 && c->bw.value < 0.9 * most && n_slow++ < MANY)
                 zep_doctor_say(d, WARNING, "nics", "look at the cable and the switch port: they agreed on less than the card can do", "node '%s': NIC %s has %s, the fastest of the node has %s", n->id, c->name,
                                zep_format_bandwidth(c->bw.value, a), zep_format_bandwidth(most, b));
         }
@@ -242,7 +260,7 @@ static void check_visible(struct zep_doctor *d)
     }
     for (int i = 0; i < d->topo->n_node && n < MANY; i++) {
         const struct zep_node *node = &d->topo->node[i];
-        const char *visible = zep_node_note(node, "CUDA_VISIBLE_DEVICES"), *files = zep_node_note(node, "gpu files");
+        const char *visible = zep_node_note(node, "CUDA_VISIBLE_DEVICES"), *files = zep_node_note(node, "gpu files"), *nvml = zep_node_note(node, "nvml gpus"), *on_bus = zep_node_note(node, "pci gpus");
 
         if (visible && has_twice(visible)) {
             zep_doctor_say(d, ERROR, "visible", "name each device once", "node '%s': CUDA_VISIBLE_DEVICES is '%s': one device twice", node->id, visible);
@@ -250,6 +268,10 @@ static void check_visible(struct zep_doctor *d)
         }
         if (visible && node->n_device > 1 && list_count(visible) < node->n_device) {
             zep_doctor_say(d, WARNING, "visible", "unset it, or ask for all GPUs of the node", "node '%s': CUDA_VISIBLE_DEVICES shows %d of %d GPUs", node->id, list_count(visible), node->n_device);
+            n++;
+        }
+        if (nvml && on_bus && atoi(nvml) < atoi(on_bus)) {
+            zep_doctor_say(d, WARNING, "visible", "ask for all GPUs of the node", "node '%s': NVML shows %s of the %s GPUs on its bus: a cgroup or container hides the others", node->id, nvml, on_bus);
             n++;
         }
         if (files && atoi(files) > 0 && atoi(files) < node->n_device && node->device[0].kind == ZEP_DEV_GPU && !node->device[0].mig) {

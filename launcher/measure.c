@@ -41,6 +41,33 @@ static int leaf_of(const struct zep_topo *t, int node)
     return -1;
 }
 
+/* Names of NICs that are up on every node: ranks are pinned by name. At most 64, pointers into the first node. */
+static int common_nics(const struct zep_topo *t, int n_node, const char *name[64])
+{
+    int used[64], n = usable_nics(&t->node[0], used), count = 0;
+
+    for (int i = 0; i < n; i++) {
+        int everywhere = 1;
+
+        for (int k = 1; k < n_node && everywhere; k++) {
+            everywhere = 0;
+            for (int c = 0; c < t->node[k].n_nic; c++)
+                everywhere |= t->node[k].nic[c].up != 0 && !strcmp(t->node[k].nic[c].name, t->node[0].nic[used[i]].name);
+        }
+        if (everywhere)
+            name[count++] = t->node[0].nic[used[i]].name;
+    }
+    return count;
+}
+
+static int find_nic(const struct zep_node *n, const char *name)
+{
+    for (int c = 0; c < n->n_nic; c++)
+        if (!strcmp(n->nic[c].name, name))
+            return c;
+    return -1;
+}
+
 /* The name by which ranks call their host: without a domain. */
 static const char *host_of(const struct zep_node *n, char out[256])
 {
@@ -148,7 +175,9 @@ static int add_launcher(struct zep_argv *a, const struct zep_topo *t, int n_node
 /* --- what came back --- */
 
 struct sums { /* per node and NIC: the best of the transfers it took part in */
-    double *nic;  /* [n_node][64] */
+    double *nic;  /* [n_node][64], by the place in `name` */
+    int n_name;
+    char *name[64], *names; /* of the NICs that ranks were pinned to; their text */
     double *alone, *together; /* [n_node] sums of the last pair */
 };
 
@@ -199,21 +228,31 @@ static void apply_uplink(struct zep_topo *t, const struct sums *s, int from, dou
         zep_log(ZEP_LOG_INFO, "uplinks of '%s' carry all that its nodes send together (%.3g GB/s): they are at least that fast", sw->name, bytes_s / 1e9);
 }
 
-static double leaf_alone(const struct zep_topo *t, const struct sums *s, int node)
+/* What the NICs of the hosts that sent did alone; the first of them in *first. */
+static double senders_alone(const struct zep_topo *t, const struct sums *s, const char *hosts, int *first)
 {
-    int leaf = leaf_of(t, node);
+    char *copy = strdup(hosts), *save = NULL;
     double sum = 0;
 
-    for (int i = 0; i < t->n_node; i++)
-        for (int c = 0; leaf_of(t, i) == leaf && c < 64; c++)
-            sum += s->nic[i * 64 + c];
+    *first = -1;
+    for (char *host = copy ? strtok_r(copy, ",", &save) : NULL; host; host = strtok_r(NULL, ",", &save)) {
+        int at = find_host(t, host);
+
+        if (at < 0)
+            continue;
+        *first = *first < 0 ? at : *first;
+        for (int c = 0; c < 64; c++)
+            sum += s->nic[at * 64 + c];
+    }
+    free(copy);
     return sum;
 }
 
 static int apply_one(struct zep_topo *t, struct sums *s, const json_t *r, double *lat_near, double *lat_far, double *lat_dev, struct zep_error *err)
 {
     const char *kind = json_string_value(json_object_get(r, "kind"));
-    int from = find_host(t, json_string_value(json_object_get(r, "from"))), to = find_host(t, json_string_value(json_object_get(r, "to"))), used[64], n_used, nic = (int)json_integer_value(json_object_get(r, "nic"));
+    int from = find_host(t, json_string_value(json_object_get(r, "from"))), to = find_host(t, json_string_value(json_object_get(r, "to"))), nic = (int)json_integer_value(json_object_get(r, "nic"));
+    double alone = kind && !strcmp(kind, "uplink") && json_is_string(json_object_get(r, "from")) ? senders_alone(t, s, json_string_value(json_object_get(r, "from")), &from) : 0;
     double bytes_s = json_number_value(json_object_get(r, "bandwidth_bytes_s")), latency = json_number_value(json_object_get(r, "latency_s"));
 
     if (!kind || from < 0 || to < 0 || !(bytes_s > 0))
@@ -225,8 +264,7 @@ static int apply_one(struct zep_topo *t, struct sums *s, const json_t *r, double
         int both[2] = {from, to};
 
         for (int k = 0; k < 2; k++) {
-            n_used = usable_nics(&t->node[both[k]], used);
-            if (nic >= 0 && nic < 64 && (nic < n_used || !t->node[both[k]].n_nic)) {
+            if (nic >= 0 && nic < 64) {
                 double *best = &s->nic[both[k] * 64 + nic];
 
                 *best = bytes_s > *best ? bytes_s : *best;
@@ -239,7 +277,7 @@ static int apply_one(struct zep_topo *t, struct sums *s, const json_t *r, double
     } else if (!strcmp(kind, "across")) {
         *lat_far = *lat_far > 0 && *lat_far < latency ? *lat_far : latency;
     } else if (!strcmp(kind, "uplink")) {
-        apply_uplink(t, s, from, bytes_s, leaf_alone(t, s, from));
+        apply_uplink(t, s, from, bytes_s, alone);
     }
     return ZEP_OK;
 }
@@ -248,11 +286,13 @@ static void apply_nics(struct zep_topo *t, const struct sums *s)
 {
     for (int i = 0; i < t->n_node; i++) {
         struct zep_node *n = &t->node[i];
-        int used[64], n_used = usable_nics(n, used);
 
-        for (int c = 0; c < n_used; c++)
-            if (s->nic[i * 64 + c] > 0)
-                n->nic[used[c]].bw = measured(s->nic[i * 64 + c]);
+        for (int c = 0; c < s->n_name; c++) {
+            int at = find_nic(n, s->name[c]);
+
+            if (at >= 0 && s->nic[i * 64 + c] > 0)
+                n->nic[at].bw = measured(s->nic[i * 64 + c]);
+        }
         if (s->together[i] > 0 && s->together[i] < SHORT * s->alone[i])
             zep_topo_warn(t, "node '%s': its NICs together carry %.3g GB/s, one after the other %.3g GB/s: they share something that is narrower", n->id, s->together[i] / 1e9, s->alone[i] / 1e9);
     }
@@ -262,7 +302,8 @@ int zep_measure_apply(struct zep_topo *t, const char *text, size_t len, struct z
 {
     const char *begin = text ? strstr(text, "{\"format\": \"zeppelin-measure/") : NULL;
     size_t n = (size_t)t->n_node;
-    struct sums s = {zep_calloc(n * 64 + 1, sizeof *s.nic), zep_calloc(n + 1, sizeof *s.alone), zep_calloc(n + 1, sizeof *s.together)};
+    struct sums s = {.nic = zep_calloc(n * 64 + 1, sizeof *s.nic), .alone = zep_calloc(n + 1, sizeof *s.alone), .together = zep_calloc(n + 1, sizeof *s.together)};
+    char *save = NULL;
     double near = 0, far = 0, dev = 0;
     json_t *root = NULL;
     const json_t *r;
@@ -275,6 +316,10 @@ int zep_measure_apply(struct zep_topo *t, const char *text, size_t len, struct z
         rc = zep_error_set(err, ZEP_EUNAVAIL, "zeppelin-measure gave no results (%zu bytes)", len);
     if (rc == ZEP_OK)
         rc = zep_format_check(json_string_value(json_object_get(root, "format")), "zeppelin-measure", 1, 0, NULL, err);
+    if (rc == ZEP_OK && json_is_string(json_object_get(root, "nics")) && !(s.names = strdup(json_string_value(json_object_get(root, "nics")))))
+        rc = zep_error_nomem(err, "measuring");
+    for (char *p = s.names ? strtok_r(s.names, ",", &save) : NULL; p && s.n_name < 64; p = strtok_r(NULL, ",", &save))
+        s.name[s.n_name++] = p;
     json_array_foreach(json_object_get(root, "results"), i, r)
         if (rc == ZEP_OK)
             rc = apply_one(t, &s, r, &near, &far, &dev, err);
@@ -286,6 +331,7 @@ int zep_measure_apply(struct zep_topo *t, const char *text, size_t len, struct z
             t->dev_latency_s = measured(dev);
     }
     json_decref(root);
+    free(s.names);
     free(s.nic);
     free(s.alone);
     free(s.together);
@@ -293,27 +339,6 @@ int zep_measure_apply(struct zep_topo *t, const char *text, size_t len, struct z
 }
 
 /* --- starting --- */
-
-static int per_node_of(const struct zep_topo *t, int n_node, int *n_nic_out)
-{
-    int used[64], least = -1;
-
-    for (int i = 0; i < n_node; i++) {
-        int n = usable_nics(&t->node[i], used);
-
-        least = least < 0 || n < least ? n : least;
-    }
-    *n_nic_out = least > 0 ? least : 1; /* without NICs: whatever MPI takes */
-    return *n_nic_out > 2 ? *n_nic_out : 2;
-}
-
-static void nic_names(const struct zep_node *n, struct zep_buf *b)
-{
-    int used[64], count = usable_nics(n, used);
-
-    for (int i = 0; i < count; i++)
-        zep_buf_printf(b, "%s%s", i ? "," : "", n->nic[used[i]].name);
-}
 
 static int run(struct zep_topo *t, struct zep_argv *a, struct zep_error *err)
 {
@@ -341,7 +366,8 @@ static int run(struct zep_topo *t, struct zep_argv *a, struct zep_error *err)
 
 int zep_measure(struct zep_topo *t, const char *hosts, int rounds, struct zep_error *err)
 {
-    int n_node = t->n_node < MAX_NODES ? t->n_node : MAX_NODES, *leaf = zep_calloc((size_t)n_node + 1, sizeof *leaf), n_nic, per_node, rc;
+    int n_node = t->n_node < MAX_NODES ? t->n_node : MAX_NODES, *leaf = zep_calloc((size_t)n_node + 1, sizeof *leaf), n_nic, n_name, per_node, rc;
+    const char *name[64];
     struct zep_buf names = ZEP_BUF_INIT;
     struct zep_argv a = {0};
     char *program = NULL, host[256];
@@ -358,11 +384,16 @@ int zep_measure(struct zep_topo *t, const char *hosts, int rounds, struct zep_er
     }
     if (t->n_node > MAX_NODES)
         zep_topo_warn(t, "the first %d of %d nodes are measured", MAX_NODES, t->n_node);
-    per_node = per_node_of(t, n_node, &n_nic);
+    n_name = common_nics(t, n_node, name);
+    if (!n_name && t->node[0].n_nic && n_node > 1)
+        zep_topo_warn(t, "no NIC of one name is up on all nodes: transfers take what MPI chooses, and no NIC is measured");
+    n_nic = n_name > 0 ? n_name : 1; /* without: whatever MPI takes */
+    per_node = n_nic > 2 ? n_nic : 2;
     for (int i = 0; i < n_node; i++)
         leaf[i] = leaf_of(t, i);
     add_launcher(&a, t, n_node, per_node, hosts);
-    nic_names(&t->node[0], &names);
+    for (int i = 0; i < n_name; i++)
+        zep_buf_printf(&names, "%s%s", i ? "," : "", name[i]);
     zep_argv_add(&a, "%s", program);
     zep_argv_add(&a, "--rounds");
     zep_argv_add(&a, "%d", rounds);

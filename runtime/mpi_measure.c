@@ -33,6 +33,7 @@ struct result {
 struct world {
     int rank, size, local;
     int rounds;
+    const char *nics; /* names, divided by commas: rank i of a node is pinned to the i-th */
     char *buffer;
     char (*host)[MAX_NAME]; /* [size] */
     int *local_of;          /* [size] */
@@ -209,6 +210,7 @@ static int rank_of(const struct world *w, const char *host, int local)
     return -1;
 }
 
+/* "a,b": the hosts that sent. */
 static void note(struct world *w, const char *kind, const char *from, const char *to, int nic, const struct result *r)
 {
     json_array_append_new(w->results, json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:i}", "kind", kind, "from", from, "to", to, "nic", nic, "latency_s", r->latency_s, "bandwidth_bytes_s", r->bytes_s, "sizes", r->n_size));
@@ -262,6 +264,7 @@ static int measure_nics(struct world *w, const char *a, const char *b, int n)
 
 static int measure_group(struct world *w, char *a, char *b, int n)
 {
+    char senders[4096] = "";
     struct transfer *t = calloc(4096, sizeof *t);
     char *sa = NULL, *sb = NULL, *ha = strtok_r(a, ",", &sa), *hb = strtok_r(b, ",", &sb), *first_a = ha, *first_b = hb;
     struct result sum = {0};
@@ -277,6 +280,8 @@ static int measure_group(struct world *w, char *a, char *b, int n)
                 return -1;
             }
             count++;
+            if (i == 0 && strlen(senders) + strlen(ha) + 2 < sizeof senders)
+                sprintf(senders + strlen(senders), "%s%s", *senders ? "," : "", ha);
         }
     if (!count) {
         free(t);
@@ -288,7 +293,7 @@ static int measure_group(struct world *w, char *a, char *b, int n)
     for (int i = 0; i < count; i++)
         sum.bytes_s += t[i].r.bytes_s;
     sum.n_size = count;
-    note(w, "uplink", first_a, first_b, -1, &sum);
+    note(w, "uplink", senders, first_b, -1, &sum);
     free(t);
     return 0;
 }
@@ -362,7 +367,7 @@ static void learn_hosts(struct world *w)
 
 static int print_results(const struct world *w)
 {
-    json_t *root = json_pack("{s:s, s:O}", "format", "zeppelin-measure/1.0", "results", w->results);
+    json_t *root = json_pack("{s:s, s:s, s:O}", "format", "zeppelin-measure/1.0", "nics", w->nics, "results", w->results);
     char *text = root ? json_dumps(root, JSON_COMPACT) : NULL;
 
     if (text)
@@ -395,6 +400,7 @@ int main(int argc, char **argv)
     }
     if (w.rounds < 3 || w.rounds > 1000)
         w.rounds = 7;
+    w.nics = nics;
     pin_to_nic(nics, w.local);
     MPI_Init(&argc, &argv);
     MPI_Comm_rank(MPI_COMM_WORLD, &w.rank);

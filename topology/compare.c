@@ -64,6 +64,8 @@ static int tell_bw(struct tell *t, const char *what, const struct zep_fact *now,
 
     if (now->value == other->value)
         return 0;
+    if ((now->source == ZEP_SRC_MEASURED || other->source == ZEP_SRC_MEASURED) && now->value > 0.9 * other->value && other->value > 0.9 * now->value)
+        return 0; /* measurements scatter */
     if (now->source != ZEP_SRC_NONE)
         zep_format_bandwidth(now->value, a);
     if (other->source != ZEP_SRC_NONE)
@@ -71,18 +73,39 @@ static int tell_bw(struct tell *t, const char *what, const struct zep_fact *now,
     return say(t, "%s %s, %s %s", what, a, b, t->than);
 }
 
+/* A key that no other machine has: a GUID, a UUID. What siblings have in common is the name, or the place. */
+static int is_own(const char *key)
+{
+    return !strncmp(key, "H-", 2) || !strncmp(key, "MIG-", 4) || !strncmp(key, "GPU-", 4);
+}
+
+static const char *nic_key(const struct zep_node *n, int i)
+{
+    return is_own(n->nic[i].key) ? n->nic[i].name : n->nic[i].key;
+}
+
+static const char *device_key(const struct zep_node *n, int i, char buf[32])
+{
+    if (!is_own(n->device[i].key))
+        return n->device[i].key;
+    snprintf(buf, 32, "%s %d", n->device[i].mig ? "MIG" : "GPU", i);
+    return buf;
+}
+
 static int find_nic(const struct zep_node *n, const char *key)
 {
     for (int i = 0; i < n->n_nic; i++)
-        if (!strcmp(n->nic[i].key, key))
+        if (!strcmp(nic_key(n, i), key))
             return i;
     return -1;
 }
 
 static int find_device(const struct zep_node *n, const char *key)
 {
+    char buf[32];
+
     for (int i = 0; i < n->n_device; i++)
-        if (!strcmp(n->device[i].key, key))
+        if (!strcmp(device_key(n, i, buf), key))
             return i;
     return -1;
 }
@@ -132,7 +155,7 @@ static int tell_device(struct tell *t, const struct zep_node *n, const struct ze
 /* b (now) against a (other). Names, aliases and UUIDs are each node's own. */
 static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_node *b)
 {
-    char x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
+    char x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF], buf[32];
     double apart = (double)(a->mem_bytes > b->mem_bytes ? a->mem_bytes - b->mem_bytes : b->mem_bytes - a->mem_bytes);
     int rc;
 
@@ -144,31 +167,38 @@ static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_
     if (a->n_device != b->n_device && (rc = say(t, "%d devices, %d %s", b->n_device, a->n_device, t->than)) < 0)
         return rc;
     for (int i = 0; i < a->n_device; i++) {
-        int k = find_device(b, a->device[i].key);
+        const char *key = device_key(a, i, buf);
+        int k = find_device(b, key);
 
-        rc = k < 0 ? say(t, "device %s is missing", a->device[i].key) : tell_device(t, b, &b->device[k], a, &a->device[i]);
+        rc = k < 0 ? say(t, "device %s is missing", key) : tell_device(t, b, &b->device[k], a, &a->device[i]);
         if (rc < 0)
             return rc;
     }
     for (int i = 0; i < b->n_device; i++)
-        if (find_device(a, b->device[i].key) < 0 && (rc = say(t, "device %s is there, not %s", b->device[i].key, t->than)) < 0)
+        if (find_device(a, device_key(b, i, buf)) < 0 && (rc = say(t, "device %s is there, not %s", device_key(b, i, buf), t->than)) < 0)
             return rc;
     if (a->n_nic != b->n_nic && (rc = say(t, "%d NICs, %d %s", b->n_nic, a->n_nic, t->than)) < 0)
         return rc;
     for (int i = 0; i < a->n_nic; i++) {
-        int k = find_nic(b, a->nic[i].key);
+        int k = find_nic(b, nic_key(a, i));
 
         rc = k < 0 ? say(t, "NIC %s (%s) is missing", a->nic[i].name, a->nic[i].key) : tell_nic(t, &b->nic[k], &a->nic[i]);
         if (rc < 0)
             return rc;
     }
     for (int i = 0; i < b->n_nic; i++)
-        if (find_nic(a, b->nic[i].key) < 0 && (rc = say(t, "NIC %s (%s) is there, not %s", b->nic[i].name, b->nic[i].key, t->than)) < 0)
+        if (find_nic(a, nic_key(b, i)) < 0 && (rc = say(t, "NIC %s (%s) is there, not %s", b->nic[i].name, b->nic[i].key, t->than)) < 0)
             return rc;
     return 0;
 }
 
 /* --- siblings --- */
+
+/* A bandwidth for comparing: measured ones are rough. */
+static void put_bw(struct zep_buf *b, const struct zep_fact *f)
+{
+    zep_buf_printf(b, f->source == ZEP_SRC_MEASURED ? "%.0e|" : "%.17g|", f->value);
+}
 
 /* A digest of what siblings have in common; GUIDs and UUIDs are left out. */
 static uint64_t digest_node(const struct zep_node *n, int fine)
@@ -179,11 +209,17 @@ static uint64_t digest_node(const struct zep_node *n, int fine)
     zep_buf_printf(&b, "%s|%d %d %d|", n->model ? n->model : "", n->sockets, n->cores_per_socket, n->threads_per_core);
     if (fine) {
         zep_buf_printf(&b, "%d %d|", n->n_device, n->n_numa);
-        for (int i = 0; i < n->n_device; i++)
-            zep_buf_printf(&b, "%s %s %s %d %.17g %s|", n->device[i].key, n->device[i].model ? n->device[i].model : "", n->device[i].mig ? n->device[i].mig : "", n->device[i].pcie_width, n->device[i].bw.value,
+        for (int i = 0; i < n->n_device; i++) {
+            char buf[32];
+
+            zep_buf_printf(&b, "%s %s %s %d %s|", device_key(n, i, buf), n->device[i].model ? n->device[i].model : "", n->device[i].mig ? n->device[i].mig : "", n->device[i].pcie_width,
                            n->device[i].nic >= 0 ? n->nic[n->device[i].nic].name : "");
-        for (int i = 0; i < n->n_nic; i++)
-            zep_buf_printf(&b, "%s %s %d %d %.17g %s|", n->nic[i].key, n->nic[i].name, n->nic[i].up, n->nic[i].pcie_width, n->nic[i].bw.value, n->nic[i].link ? n->nic[i].link : "");
+            put_bw(&b, &n->device[i].bw);
+        }
+        for (int i = 0; i < n->n_nic; i++) {
+            zep_buf_printf(&b, "%s %s %d %d %s|", nic_key(n, i), n->nic[i].name, n->nic[i].up, n->nic[i].pcie_width, n->nic[i].link ? n->nic[i].link : "");
+            put_bw(&b, &n->nic[i].bw);
+        }
     }
     h = b.data ? zep_digest(b.data, b.len, 0) : 0;
     zep_buf_free(&b);
@@ -231,7 +267,7 @@ static int tell_sibling(void *arg, const char *text)
 static int tell_group(const struct zep_topo *topo, const struct kind_of *k, int n, zep_sibling_fn fn, void *arg)
 {
     int best = 0, best_n = 0, rc;
-    char than[64];
+    char than[64], text[700];
 
     for (int i = 0, run; i < n; i += run) { /* the largest set of equal nodes */
         for (run = 1; i + run < n && k[i + run].fine == k[i].fine; run++)
@@ -241,8 +277,10 @@ static int tell_group(const struct zep_topo *topo, const struct kind_of *k, int 
             best_n = run;
         }
     }
-    if (best_n * 2 <= n && best_n < 2) /* no majority that could be a norm */
-        return 0;
+    if (best_n * 2 <= n) { /* no majority that could be a norm */
+        snprintf(text, sizeof text, "nodes '%.200s' and '%.200s' are of one make, but not alike inside; no kind has a majority of the %d", topo->node[k[best].node].id, topo->node[k[best ? 0 : best_n].node].id, n);
+        return fn(arg, k[best].node, text);
+    }
     snprintf(than, sizeof than, best_n == 1 ? "on its sibling" : "on its %d siblings", best_n);
     for (int i = 0; i < n; i++) {
         struct sibling_tell s = {fn, arg, topo, k[i].node};
@@ -335,18 +373,28 @@ static int put_changes(struct diff *d, const struct zep_topo *t, struct change *
     return rc;
 }
 
+static int find_in(const struct zep_names *names, const struct zep_node *n)
+{
+    int at = zep_names_find(names, n->id);
+
+    for (int k = 0; at < 0 && k < n->n_alias; k++)
+        at = zep_names_find(names, n->alias[k]);
+    return at;
+}
+
 static int diff_nodes(struct diff *d)
 {
     struct change *changed = zep_calloc((size_t)d->b->n_node + 1, sizeof *changed), *added = zep_calloc((size_t)d->b->n_node + 1, sizeof *added), *gone = zep_calloc((size_t)d->a->n_node + 1, sizeof *gone);
     struct zep_names *na = NULL, *nb = NULL;
+    char *matched = zep_calloc((size_t)d->a->n_node + 1, 1);
     int n_changed = 0, n_added = 0, n_gone = 0, rc;
 
-    if (!changed || !added || !gone)
+    if (!changed || !added || !gone || !matched)
         rc = zep_error_nomem(d->err, "difference");
     else if ((rc = zep_names_new(d->a, &na, d->err)) == ZEP_OK)
         rc = zep_names_new(d->b, &nb, d->err);
     for (int i = 0; i < d->b->n_node && rc == ZEP_OK; i++) {
-        int at = zep_names_find(na, d->b->node[i].id);
+        int at = find_in(na, &d->b->node[i]);
         struct zep_buf text = ZEP_BUF_INIT;
         struct tell t = {add_text, &text, "before", 0};
 
@@ -355,6 +403,7 @@ static int diff_nodes(struct diff *d)
             rc = added[n_added++].text ? ZEP_OK : zep_error_nomem(d->err, "difference");
             continue;
         }
+        matched[at] = 1;
         tell_text(&t, "state", d->b->node[i].state, d->a->node[at].state);
         tell_node(&t, &d->a->node[at], &d->b->node[i]);
         changed[n_changed].node = i;
@@ -363,7 +412,7 @@ static int diff_nodes(struct diff *d)
         zep_buf_free(&text);
     }
     for (int i = 0; i < d->a->n_node && rc == ZEP_OK; i++)
-        if (zep_names_find(nb, d->a->node[i].id) < 0) {
+        if (!matched[i] && find_in(nb, &d->a->node[i]) < 0) {
             gone[n_gone] = (struct change){strdup(""), i};
             rc = gone[n_gone++].text ? ZEP_OK : zep_error_nomem(d->err, "difference");
         }
@@ -371,6 +420,7 @@ static int diff_nodes(struct diff *d)
         rc = put_changes(d, d->b, changed, n_changed, "~ %s %s: %s\n");
     zep_names_free(na);
     zep_names_free(nb);
+    free(matched);
     free(changed);
     free(added);
     free(gone);

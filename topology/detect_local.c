@@ -1,6 +1,7 @@
 /* zeppelin-detect-local: this machine (or a recorded one) through hwloc, as JSON. */
 #include "config.h"
 
+#include <ctype.h>
 #include <getopt.h>
 #include <hwloc.h>
 #include <stdio.h>
@@ -32,6 +33,7 @@ struct local {
     struct zep_node *node;
     struct zep_sysfs sysfs;
     int n_vf; /* virtual functions passed over */
+    int n_pci_gpu, n_nvml; /* GPUs on the bus, GPUs that NVML shows */
 };
 
 static int numa_of(const struct local *l, hwloc_obj_t obj)
@@ -59,13 +61,13 @@ static int is_board_vga(hwloc_obj_t pci)
     return 0;
 }
 
-/* Compute devices: 3D controllers and accelerators of any maker, display controllers of those who make GPUs (a board's own VGA does not compute). */
+/* Compute devices: 3D controllers of any maker, accelerators of NVIDIA, AMD, Intel and Habana, display controllers of those who make GPUs (a board's own VGA does not compute). */
 static int is_gpu(hwloc_obj_t pci)
 {
     unsigned cls = pci->attr->pcidev.class_id, vendor = pci->attr->pcidev.vendor_id;
     int maker = (vendor == 0x10de || vendor == 0x1002) && !is_board_vga(pci);
 
-    return cls == CLASS_3D || (cls == CLASS_ACCELERATOR && (maker || vendor == 0x8086)) || ((cls == CLASS_VGA || cls == CLASS_DISPLAY) && maker);
+    return cls == CLASS_3D || (cls == CLASS_ACCELERATOR && (maker || vendor == 0x8086 || vendor == 0x1da3)) || ((cls == CLASS_VGA || cls == CLASS_DISPLAY) && maker) || (cls == CLASS_DISPLAY && vendor == 0x8086);
 }
 
 static int is_virtual_function(struct local *l, hwloc_obj_t pci)
@@ -133,6 +135,20 @@ static int set_place(struct local *l, hwloc_obj_t pci, const char *key, char **b
     return 0;
 }
 
+/* "b859:9f03:00fc:6de4" */
+static int set_guid(struct zep_nic *c, const char *text)
+{
+    char *out = c->guid = strdup(text);
+
+    if (!out)
+        return -1;
+    for (; *text; text++)
+        if (*text != ':')
+            *out++ = (char)tolower((unsigned char)*text);
+    *out = '\0';
+    return 0;
+}
+
 /* One NIC for each port of a verbs device, else one for the network interface. */
 static int add_nic(struct local *l, hwloc_obj_t pci)
 {
@@ -164,6 +180,9 @@ static int add_nic(struct local *l, hwloc_obj_t pci)
             return -1;
         snprintf(info, sizeof info, "Port%dState", i + 1);
         state = verbs_obj ? hwloc_obj_get_info_by_name(verbs_obj, info) : NULL;
+        snprintf(info, sizeof info, "NodeGUID");
+        if (!c->guid && verbs_obj && hwloc_obj_get_info_by_name(verbs_obj, info) && set_guid(c, hwloc_obj_get_info_by_name(verbs_obj, info)) < 0)
+            return -1;
         if (c->up < 0 && state)
             c->up = atoi(state) == 4; /* as recorded: ACTIVE */
         if (!c->link && pci->attr->pcidev.class_id == 0x0207 && !(c->link = strdup("infiniband")))
@@ -181,6 +200,7 @@ static int add_gpu(struct local *l, hwloc_obj_t pci)
 
     if (is_virtual_function(l, pci) || at == ZEP_MAX_PCI)
         return 0;
+    l->n_pci_gpu++;
     pci_name(pci, key);
     if (!(d = zep_node_add_device(l->node, key, ZEP_DEV_GPU)))
         return -1;
@@ -386,7 +406,9 @@ static int add_notes(struct local *l)
     struct utsname u;
     char text[128], word[128];
     const char *visible = getenv("CUDA_VISIBLE_DEVICES");
-    int n_gpu = 0, bad = 0;
+    struct zep_error err;
+    char **name = NULL;
+    int n_gpu = 0, bad = 0, n = 0;
 
     if (getrlimit(RLIMIT_MEMLOCK, &lim) == 0) {
         snprintf(text, sizeof text, lim.rlim_cur == RLIM_INFINITY ? "unlimited" : "%llu", (unsigned long long)lim.rlim_cur);
@@ -410,8 +432,19 @@ static int add_notes(struct local *l)
         bad |= zep_node_add_note(l->node, "mlx5 driver", word);
     if (visible)
         bad |= zep_node_add_note(l->node, "CUDA_VISIBLE_DEVICES", visible);
-    while (n_gpu < 64 && zep_sysfs_exists(&l->sysfs, "/dev/nvidia%d", n_gpu))
-        n_gpu++;
+    if (zep_fs_list("/dev", &name, &n, &err) == 0) {
+        for (int i = 0; i < n; i++) {
+            n_gpu += !strncmp(name[i], "nvidia", 6) && isdigit((unsigned char)name[i][6]);
+            free(name[i]);
+        }
+        free(name);
+    }
+    if (l->n_nvml > 0) {
+        snprintf(text, sizeof text, "%d", l->n_nvml);
+        bad |= zep_node_add_note(l->node, "nvml gpus", text);
+        snprintf(text, sizeof text, "%d", l->n_pci_gpu);
+        bad |= zep_node_add_note(l->node, "pci gpus", text);
+    }
     snprintf(text, sizeof text, "%d", n_gpu);
     bad |= zep_node_add_note(l->node, "gpu files", text);
     return bad;
@@ -427,7 +460,7 @@ static int detect(struct local *l, const char *xml, const char *nvml, struct zep
     if (add_names(l, xml) < 0)
         return -1;
     scan_cpu(l);
-    if (machine_name(l) < 0 || scan_pci(l) < 0 || scan_virtual(l) < 0 || ((!xml || nvml) && zep_nvml_read(l->topo, l->node, nvml) < 0))
+    if (machine_name(l) < 0 || scan_pci(l) < 0 || scan_virtual(l) < 0 || ((!xml || nvml) && (l->n_nvml = zep_nvml_read(l->topo, l->node, nvml)) < 0))
         return -1;
     if (!xml && add_notes(l) < 0)
         return -1;
@@ -458,7 +491,7 @@ int main(int argc, char **argv)
     const char *xml = NULL, *nvml = NULL;
     struct zep_buf xml_text = ZEP_BUF_INIT; /* hwloc reads it until it has loaded */
     char *text = NULL, *machine = NULL;
-    int c, probe = 0;
+    int c, probe = 0, rc = 0;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         if (c == 'x') {
@@ -479,20 +512,20 @@ int main(int argc, char **argv)
             return c == 'h' ? 0 : 2;
         }
     }
-    if (load(&l, xml, &xml_text) < 0)
-        return 1;
-    if (detect(&l, xml, nvml, &err) < 0 || zep_detect_to_json(l.topo, &text, &err) < 0) {
+    if (load(&l, xml, &xml_text) < 0) {
+        rc = 1;
+    } else if (detect(&l, xml, nvml, &err) < 0 || zep_detect_to_json(l.topo, &text, &err) < 0) {
         fprintf(stderr, "%s\n", err.text);
-        return 1;
-    }
-    if (probe)
+        rc = 1;
+    } else if (probe)
         print_pieces(l.node->id, text);
     else
         puts(text);
     free(text);
     free(machine);
     zep_topo_free(l.topo);
-    hwloc_topology_destroy(l.hw);
+    if (l.hw)
+        hwloc_topology_destroy(l.hw);
     zep_buf_free(&xml_text);
-    return 0;
+    return rc;
 }

@@ -105,11 +105,16 @@ static int find_device(const struct zep_node *node, const char *key)
     return -1;
 }
 
-/* One direction of one NVLink, bytes/s, by the version that NVML says (NVIDIA's data sheets: 20, 25, 25, 25 and 50 GB/s; B200 with version 5: 18 x 50 = 900 GB/s). */
-static double link_bytes_s(unsigned version)
+/* One direction of one NVLink, bytes/s, by nvmlNvlinkVersion_t of nvml.h: 1 is NVLink 1.0, then 2.0, 2.2, 3.0, 3.1, 4.0, 7 is 5.0 (NVIDIA's data sheets: 20 GB/s, 25, and 50 from 5.0 on).
+ * Some drivers say 5.0 on Hopper, whose links are those of 4.0. */
+static double link_bytes_s(unsigned version, const char *model)
 {
-    static const double gb[] = {0, 20, 25, 25, 25, 50};
+    static const double gb[] = {0, 20, 25, 25, 25, 25, 25, 50};
+    static const char *const hopper[] = {"H100", "H200", "H800", "H20", "GH200"};
 
+    for (size_t i = 0; version == 7 && model && i < sizeof hopper / sizeof hopper[0]; i++)
+        if (strstr(model, hopper[i]))
+            return 25e9;
     return version < sizeof gb / sizeof gb[0] ? gb[version] * 1e9 : 0;
 }
 
@@ -129,7 +134,7 @@ static int read_links(const struct nvml *n, nvml_device_t h, struct zep_node *no
             continue;
         n_up++;
         if (n->link_version && n->link_version(h, l, &version) == 0)
-            bw += link_bytes_s(version);
+            bw += link_bytes_s(version, node->device[dev].model);
         if (!n->link_remote || n->link_remote(h, l, &remote))
             continue;
         pci_key(&remote, key);
@@ -224,6 +229,27 @@ static int read_fabric(const struct nvml *n, nvml_device_t h, struct zep_topo *t
     return 0;
 }
 
+/* Slices that the kernel's files named ("PCI/gi1/ci0") are NVML's to tell: the whole GPU, at[n], takes over where they sit, and they go. */
+static int take_place_of_slices(struct zep_node *node, int *at, int n, const char *key)
+{
+    size_t len = strlen(key);
+
+    for (int i = node->n_device - 1; i >= 0; i--) {
+        struct zep_device *d = &node->device[i], *whole = &node->device[at[n]];
+
+        if (strncmp(d->key, key, len) || d->key[len] != '/')
+            continue;
+        whole->numa = d->numa;
+        whole->pcie_width = d->pcie_width;
+        if (d->bus && set_text(&whole->bus, d->bus) < 0)
+            return -1;
+        zep_node_drop_device(node, i);
+        for (int k = 0; k <= n; k++)
+            at[k] -= at[k] > i;
+    }
+    return 0;
+}
+
 static int read_all(const struct nvml *n, struct zep_topo *topo, struct zep_node *node)
 {
     nvml_device_t handle[ZEP_MAX_PCI];
@@ -247,6 +273,8 @@ static int read_all(const struct nvml *n, struct zep_topo *topo, struct zep_node
             if (!zep_node_add_device(node, key, ZEP_DEV_GPU))
                 return -1;
             at[n_gpu] = node->n_device - 1;
+            if (take_place_of_slices(node, at, n_gpu, key) < 0)
+                return -1;
         }
         if (read_gpu(n, handle[n_gpu], node, at[n_gpu]) < 0 || read_fabric(n, handle[n_gpu], topo, node) < 0)
             return -1;

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "topology/detect_machine.h"
 
+#include <ctype.h>
 #include <dirent.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -114,6 +115,16 @@ static int verbs_port(const struct zep_sysfs *s, const char *name, int port, str
     char word[128];
 
     c->rdma = 1;
+    if (!c->guid && zep_sysfs_word(s, word, "/sys/class/infiniband/%s/node_guid", name)) { /* "0c42:a103:00ab:cdef" */
+        char *out = word;
+
+        for (const char *p = word; *p; p++)
+            if (*p != ':')
+                *out++ = (char)tolower((unsigned char)*p);
+        *out = '\0';
+        if (set_text(&c->guid, word) < 0)
+            return -1;
+    }
     if (zep_sysfs_word(s, word, "/sys/class/infiniband/%s/ports/%d/rate", name, port) && rate_of(word) > 0)
         c->bw = (struct zep_fact){.value = rate_of(word), .source = ZEP_SRC_NODE};
     if (zep_sysfs_word(s, word, "/sys/class/infiniband/%s/ports/%d/state", name, port))

@@ -57,11 +57,51 @@ static void free_entries(struct entries *list)
     free(list->e);
 }
 
-static int check_name(const char *name, struct zep_error *err)
+/* Names that Slurm takes: 1 to 64 characters without blanks, commas, brackets, quotes, '#', '=' and backslashes. */
+static int name_fits(const char *name)
 {
-    if (!*name || strlen(name) > 64 || strpbrk(name, ",[] \t\"#\\=") != NULL)
-        return zep_error_set(err, ZEP_EINVAL, "switch '%.80s': Slurm takes names of 1 to 64 characters without blanks, commas, brackets, quotes, '#', '=' and backslashes", name);
-    return ZEP_OK;
+    return *name && strlen(name) <= 64 && !strpbrk(name, ",[] \t\"#\\=");
+}
+
+static int is_taken(char *const *name, int n, const char *word)
+{
+    for (int i = 0; i < n; i++)
+        if (name[i] && !strcmp(name[i], word))
+            return 1;
+    return 0;
+}
+
+/* Each switch's name for Slurm: its own, else the last part of a path, else sN. */
+static char **slurm_names(const struct zep_fabric *f, struct zep_error *err)
+{
+    char **name = zep_calloc((size_t)f->n_switch + 1, sizeof *name), word[32];
+    int rc = name ? ZEP_OK : zep_error_nomem(err, "switch names"), next = 0;
+
+    for (int i = 0; i < f->n_switch && rc == ZEP_OK; i++)
+        if (name_fits(f->sw[i].name) && !(name[i] = strdup(f->sw[i].name)))
+            rc = zep_error_nomem(err, "switch names");
+    for (int i = 0; i < f->n_switch && rc == ZEP_OK; i++) {
+        const char *slash = strrchr(f->sw[i].name, '/');
+
+        if (name[i])
+            continue;
+        if (slash && name_fits(slash + 1) && !is_taken(name, f->n_switch, slash + 1)) {
+            name[i] = strdup(slash + 1);
+        } else {
+            do
+                snprintf(word, sizeof word, "s%d", next++);
+            while (is_taken(name, f->n_switch, word));
+            name[i] = strdup(word);
+        }
+        if (!name[i])
+            rc = zep_error_nomem(err, "switch names");
+    }
+    if (rc == ZEP_OK)
+        return name;
+    for (int i = 0; name && i < f->n_switch; i++)
+        free(name[i]);
+    free(name);
+    return NULL;
 }
 
 static int fold_nodes(const struct zep_topo *topo, const int *node, int n, char **out, struct zep_error *err)
@@ -79,7 +119,7 @@ static int fold_nodes(const struct zep_topo *topo, const int *node, int n, char 
 }
 
 /* Children of each switch, in order. first and next: lists by (switch, parent) pairs. */
-static int fold_children(const struct zep_fabric *f, const int *first, const int *next, const int *child, int sw, const char *extra, char **out, struct zep_error *err)
+static int fold_children(char *const *names, const int *first, const int *next, const int *child, int sw, const char *extra, char **out, struct zep_error *err)
 {
     const char **name;
     int n = 0, rc;
@@ -92,7 +132,7 @@ static int fold_children(const struct zep_fabric *f, const int *first, const int
     if (extra)
         name[n++] = extra;
     for (int p = first[sw]; p >= 0; p = next[p])
-        name[n++] = f->sw[child[p]].name;
+        name[n++] = names[child[p]];
     rc = zep_hostlist_fold(n, name, out, err);
     free(name);
     return rc;
@@ -101,12 +141,18 @@ static int fold_children(const struct zep_fabric *f, const int *first, const int
 static int tree_entries(const struct zep_topo *topo, const struct zep_fabric *f, struct entries *list, struct zep_error *err)
 {
     int n_pair = 0, rc = ZEP_OK, at = 0, *first, *next, *child;
+    char **names = slurm_names(f, err);
+
+    if (!names)
+        return ZEP_ENOMEM;
 
     for (int i = 0; i < f->n_switch; i++)
         n_pair += f->sw[i].n_parent;
     first = zep_calloc((size_t)f->n_switch + 2 * (size_t)n_pair + 1, sizeof *first);
-    if (!first)
-        return zep_error_nomem(err, "switches");
+    if (!first) {
+        rc = zep_error_nomem(err, "switches");
+        goto out;
+    }
     next = first + f->n_switch;
     child = next + n_pair;
     for (int i = 0; i < f->n_switch; i++)
@@ -121,51 +167,63 @@ static int tree_entries(const struct zep_topo *topo, const struct zep_fabric *f,
         const struct zep_switch *s = &f->sw[i];
         char *nodes = NULL, *children = NULL, extra[300];
 
-        if ((rc = check_name(s->name, err)) < 0)
-            break;
         if (s->n_node && (rc = fold_nodes(topo, s->node, s->n_node, &nodes, err)) < 0)
             break;
-        snprintf(extra, sizeof extra, "%.250s-nodes", s->name);
-        if (first[i] >= 0 && (rc = fold_children(f, first, next, child, i, nodes ? extra : NULL, &children, err)) < 0) {
+        snprintf(extra, sizeof extra, "%.50s-nodes", names[i]);
+        for (int k = 0; is_taken(names, f->n_switch, extra); k++)
+            snprintf(extra, sizeof extra, "%.40s-nodes%d", names[i], k);
+        if (first[i] >= 0 && (rc = fold_children(names, first, next, child, i, nodes ? extra : NULL, &children, err)) < 0) {
             free(nodes);
             break;
         }
         if (nodes && children) { /* Slurm wants a leaf for nodes that hang on an upper switch */
             if ((rc = add_entry(list, extra, nodes, NULL, err)) == ZEP_OK)
-                rc = add_entry(list, s->name, NULL, children, err);
+                rc = add_entry(list, names[i], NULL, children, err);
         } else {
-            rc = add_entry(list, s->name, nodes, children, err);
+            rc = add_entry(list, names[i], nodes, children, err);
         }
     }
     free(first);
+out:
+    for (int i = 0; i < f->n_switch; i++)
+        free(names[i]);
+    free(names);
     return rc;
 }
 
-/* Slurm knows no rails: nodes that hang on the same leaves become one leaf, and one switch stands above all. */
+static int root_of(int *up, int i)
+{
+    while (up[i] != i)
+        i = up[i] = up[up[i]];
+    return i;
+}
+
+/* Slurm knows no rails: nodes that leaves join become one leaf (also one that a NIC's failure took off a rail), and one switch stands above all. */
 static int rail_entries(const struct zep_topo *topo, const struct zep_fabric *f, struct entries *list, struct zep_error *err)
 {
-    uint64_t *set = zep_calloc((size_t)topo->n_node + 1, sizeof *set);
-    int *member = zep_calloc((size_t)topo->n_node + 1, sizeof *member), rc = ZEP_OK, n_group = 0;
-    char name[32];
+    int *up = zep_calloc((size_t)topo->n_node + 1, sizeof *up), *member = zep_calloc((size_t)topo->n_node + 1, sizeof *member), rc = ZEP_OK, n_group = 0;
+    char name[32], *on = zep_calloc((size_t)topo->n_node + 1, 1), *seen = zep_calloc((size_t)topo->n_node + 1, 1);
 
-    if (!set || !member) {
-        free(set);
-        free(member);
-        return zep_error_nomem(err, "rails");
+    if (!up || !member || !on || !seen) {
+        rc = zep_error_nomem(err, "rails");
+        goto out;
     }
+    for (int i = 0; i < topo->n_node; i++)
+        up[i] = i;
     for (int s = 0; s < f->n_switch; s++)
-        for (int k = 0; k < f->sw[s].n_node; k++) /* a sum of odd multiples: equal for equal sets */
-            set[f->sw[s].node[k]] += ((uint64_t)s * 2 + 1) * 0x9e3779b97f4a7c15u;
+        for (int k = 0; k < f->sw[s].n_node; k++) {
+            on[f->sw[s].node[k]] = 1;
+            up[root_of(up, f->sw[s].node[k])] = root_of(up, f->sw[s].node[0]);
+        }
     for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
         char *nodes;
-        int n = 0, seen = 0;
+        int n = 0, root = root_of(up, i);
 
-        for (int k = 0; k < i && !seen; k++)
-            seen = set[k] == set[i];
-        if (!set[i] || seen)
+        if (!on[i] || seen[root])
             continue;
+        seen[root] = 1;
         for (int k = i; k < topo->n_node; k++)
-            if (set[k] == set[i])
+            if (on[k] && root_of(up, k) == root)
                 member[n++] = k;
         if ((rc = fold_nodes(topo, member, n, &nodes, err)) < 0)
             break;
@@ -182,8 +240,11 @@ static int rail_entries(const struct zep_topo *topo, const struct zep_fabric *f,
             rc = add_entry(list, "spine", NULL, children, err);
         }
     }
-    free(set);
+out:
+    free(up);
     free(member);
+    free(on);
+    free(seen);
     return rc;
 }
 

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/arena.h"
 #include "common/encode.h"
@@ -15,12 +16,9 @@ struct item { /* a device or NIC and where it sits */
     const char *key, *bus;
 };
 
-/* "0000:17:00.0" */
 static int is_pci(const char *key)
 {
-    size_t dom = strspn(key, "0123456789abcdefABCDEF");
-
-    return dom >= 4 && key[dom] == ':' && isxdigit((unsigned char)key[dom + 1]) && isxdigit((unsigned char)key[dom + 2]) && key[dom + 3] == ':' && strchr(key + dom + 4, '.') && !strchr(key, '/');
+    return zep_is_pci(key) && !strchr(key, '/');
 }
 
 static int cmp_item(const void *a, const void *b)
@@ -117,9 +115,26 @@ static int put_item(struct zep_buf *b, const struct zep_node *n, const struct it
     return rc;
 }
 
+/* NCCL's number of a GPU: its place in the order of PCI addresses. */
+static int gpu_number(const struct zep_node *n, int dev)
+{
+    int before = 0;
+
+    for (int i = 0; i < n->n_device; i++)
+        before += strcasecmp(n->device[i].key, n->device[dev].key) < 0;
+    return before;
+}
+
+static const char *arch_of(const struct zep_node *n)
+{
+    const char *model = n->n_device && n->device[0].model ? n->device[0].model : "";
+
+    return strstr(model, "GB200") || strstr(model, "GB300") || strstr(model, "GH200") ? "arm64" : "x86_64";
+}
+
 static int put_all(struct zep_buf *b, const struct zep_node *n, const struct item *it, int count, struct zep_error *err)
 {
-    int open = 0, gpu = 0, rc = ZEP_OK; /* bridges that are open */
+    int open = 0, rc = ZEP_OK; /* bridges that are open */
     char text[40];
 
     for (int i = 0; i < count && rc == ZEP_OK; i++) {
@@ -132,15 +147,14 @@ static int put_all(struct zep_buf *b, const struct zep_node *n, const struct ite
         if (fresh) {
             if (i)
                 zep_buf_puts(b, "  </cpu>\n");
-            zep_buf_printf(b, "  <cpu numaid=\"%d\" arch=\"x86_64\">\n", it[i].numa);
+            zep_buf_printf(b, "  <cpu numaid=\"%d\" arch=\"%s\">\n", it[i].numa, arch_of(n));
         }
         for (; open < depth_of(it[i].bus); open++) {
             bridge(it[i].bus, open, text);
             put_pci(b, 2 + open, text, "0x060400", 0);
             zep_buf_puts(b, ">\n");
         }
-        rc = put_item(b, n, &it[i], 2 + open, gpu, err);
-        gpu += it[i].dev >= 0;
+        rc = put_item(b, n, &it[i], 2 + open, it[i].dev >= 0 ? gpu_number(n, it[i].dev) : -1, err);
     }
     for (; open > 0; open--) {
         indent(b, 1 + open);

@@ -63,7 +63,7 @@ static int warn_of_parts(struct zep_topo *topo, const struct zep_fabric *f, stru
     return rc;
 }
 
-int zep_fabric_settle(struct zep_topo *topo, struct zep_fabric *f, struct zep_error *err)
+int zep_fabric_settle(struct zep_topo *topo, struct zep_fabric *f, int joined, struct zep_error *err)
 {
     size_t n = (size_t)topo->n_node + 1;
     int *leaf = zep_calloc(3 * n, sizeof *leaf), *second = leaf ? leaf + n : NULL, *count = leaf ? leaf + 2 * n : NULL, n_on = 0, n_two = 0, n_none = 0, none = 0, shown = 0, rc = ZEP_OK;
@@ -100,7 +100,7 @@ int zep_fabric_settle(struct zep_topo *topo, struct zep_fabric *f, struct zep_er
     if (n_none && n_on)
         zep_topo_warn(topo, "%d of %d nodes hang on no switch, '%s' first", n_none, topo->n_node, topo->node[none].id);
     free(leaf);
-    if (rc == ZEP_OK && f->kind == ZEP_FABRIC_TREE)
+    if (rc == ZEP_OK && f->kind == ZEP_FABRIC_TREE && !joined)
         rc = warn_of_parts(topo, f, err);
     return rc;
 }

@@ -107,8 +107,17 @@ static int add_box(struct reader *r, const char *line, enum kind kind, int at)
         return fail(r, at, "expected a GUID in quotes after '%.20s'", kind == KIND_SWITCH ? "Switch" : "Ca");
     r->n++;
     hash = strchr(end, '#');
-    if (hash && !(b->text = quoted(hash, &end)))
-        b->text = NULL;
+    if (hash && strchr(hash, '"') && strrchr(hash, '"') > strchr(hash, '"')) { /* up to the last quote: descriptions may have some themselves */
+        char *out = NULL;
+
+        if (!(b->text = strndup(strchr(hash, '"') + 1, (size_t)(strrchr(hash, '"') - strchr(hash, '"') - 1))))
+            return zep_error_nomem(r->err, r->name);
+        out = b->text;
+        for (const char *q = b->text; *q; q++)
+            if (*q != '"')
+                *out++ = *q;
+        *out = '\0';
+    }
     if (!b->text && !(b->text = strdup("")))
         return zep_error_nomem(r->err, r->name);
     return ZEP_OK;
@@ -249,6 +258,8 @@ static int add_adapter(struct reader *r, struct zep_topo *topo, struct zep_names
     }
     if ((rc = zep_names_get(names, topo, host, &b->node, r->err)) < 0)
         return rc;
+    if (!*nic)
+        snprintf(nic, sizeof nic, "%.100s", b->id);
     snprintf(key, sizeof key, "%.60s", b->id);
     for (int i = 0; i < topo->node[b->node].n_nic; i++)
         if (!strcmp(topo->node[b->node].nic[i].name, nic)) /* two machines of one name, or two cards of one */
@@ -257,10 +268,11 @@ static int add_adapter(struct reader *r, struct zep_topo *topo, struct zep_names
     for (int i = 0; i < (b->n_cable ? b->n_cable : 1); i++) { /* a port that has a cable is a NIC */
         char name[140];
 
-        if (i)
-            snprintf(key, sizeof key, "%.40s/%d", b->id, b->cable[i].port);
-        snprintf(name, sizeof name, i ? "%.100s:%d" : "%.100s", nic, i ? b->cable[i].port : 0);
-        if (!(c = zep_node_add_nic(&topo->node[b->node], key, name)) || !(c->link = strdup("infiniband")))
+        int port = b->n_cable ? b->cable[i].port : 1;
+
+        snprintf(key, sizeof key, port > 1 ? "%.40s/%d" : "%.40s", b->id, port);
+        snprintf(name, sizeof name, port > 1 ? "%.100s:%d" : "%.100s", nic, port);
+        if (!(c = zep_node_add_nic(&topo->node[b->node], key, name)) || !(c->link = strdup("infiniband")) || (!strncmp(b->id, "H-", 2) && !(c->guid = strdup(b->id + 2))))
             return zep_error_nomem(r->err, "topology");
         c->rdma = 1;
         c->up = b->n_cable > 0;
@@ -311,7 +323,7 @@ static void set_levels(struct reader *r, struct box **sorted)
     }
 }
 
-static int add_links(struct reader *r, struct box **sorted, struct zep_fabric *f)
+static int add_links(struct reader *r, struct box **sorted, struct zep_fabric *f, int *n_level)
 {
     for (int i = 0; i < r->n; i++) {
         struct box *b = &r->box[i];
@@ -321,6 +333,8 @@ static int add_links(struct reader *r, struct box **sorted, struct zep_fabric *f
             struct zep_switch *s = &f->sw[b->index];
             int known = 0;
 
+            if (up && up->kind == KIND_SWITCH && up->level == b->level && b->level >= 0)
+                *n_level += strcmp(b->id, up->id) < 0; /* each cable is said at both of its ends */
             if (!up || up->kind != KIND_SWITCH || up->level <= b->level || b->level < 0)
                 continue;
             for (int p = 0; p < s->n_parent; p++)
@@ -346,7 +360,7 @@ static int build(struct reader *r, struct zep_topo *topo)
     struct box **sorted = zep_calloc((size_t)r->n + 1, sizeof *sorted);
     struct zep_switch_index *index = NULL;
     struct zep_names *names = NULL;
-    int rc = f && sorted ? ZEP_OK : zep_error_nomem(r->err, "topology"), n_nameless = 0;
+    int rc = f && sorted ? ZEP_OK : zep_error_nomem(r->err, "topology"), n_nameless = 0, n_level = 0;
 
     if (rc < 0 || (rc = zep_switch_index_new(f, &index, r->err)) < 0 || (rc = zep_names_new(topo, &names, r->err)) < 0)
         goto out;
@@ -373,7 +387,7 @@ static int build(struct reader *r, struct zep_topo *topo)
     if (rc < 0)
         goto out;
     set_levels(r, sorted);
-    if ((rc = add_links(r, sorted, f)) < 0)
+    if ((rc = add_links(r, sorted, f, &n_level)) < 0)
         goto out;
     if (n_nameless)
         zep_topo_warn(topo, "%s: %d adapter%s say%s no host name: the GUID is taken", r->name, n_nameless, n_nameless == 1 ? "" : "s", n_nameless == 1 ? "s" : "");
@@ -382,7 +396,9 @@ static int build(struct reader *r, struct zep_topo *topo)
     if (!topo->n_node)
         rc = zep_error_set(r->err, ZEP_EINVAL, "%s: no channel adapters of nodes in it", r->name);
     else
-        rc = zep_fabric_settle(topo, f, r->err);
+        rc = zep_fabric_settle(topo, f, n_level > 0, r->err);
+    if (rc == ZEP_OK && n_level)
+        zep_topo_warn(topo, "%s: %d cable%s between switches of one level %s no part of the tree", r->name, n_level, n_level == 1 ? "" : "s", n_level == 1 ? "is" : "are");
 out:
     zep_names_free(names);
     zep_switch_index_free(index);

@@ -89,7 +89,7 @@ static int read_nics(struct reader *r, const json_t *list, struct zep_node *n)
 
         if (!key || !name)
             return bad(r, "nics");
-        if (!(c = zep_node_add_nic(n, key, name)) || get_copy(r, j, "link", &c->link) < 0 || get_copy(r, j, "bond", &c->bond) < 0 || get_copy(r, j, "bus", &c->bus) < 0)
+        if (!(c = zep_node_add_nic(n, key, name)) || get_copy(r, j, "link", &c->link) < 0 || get_copy(r, j, "guid", &c->guid) < 0 || get_copy(r, j, "bond", &c->bond) < 0 || get_copy(r, j, "bus", &c->bus) < 0)
             return zep_error_nomem(r->err, "topology");
         c->source = get_source(j, "source");
         c->numa = get_int(j, "numa", -1);

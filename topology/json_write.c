@@ -68,6 +68,7 @@ static json_t *nic_json(const struct zep_nic *c)
     put_text(o, "name", c->name);
     put_source(o, "source", c->source);
     put_text(o, "link", c->link);
+    put_text(o, "guid", c->guid);
     put_text(o, "bond", c->bond);
     put_text(o, "bus", c->bus);
     put_int(o, "numa", c->numa, -1);

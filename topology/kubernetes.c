@@ -36,7 +36,7 @@ static const struct family families[] = {
     {"nebius", "nebius", {"topology.nebius.com/tier-1", "topology.nebius.com/tier-2", "topology.nebius.com/tier-3", "topology.nebius.com/tier-4"}, 0},
     {"soperator", "nebius", {"topologyconf.slurm.nebius.ai/tier-1", "topologyconf.slurm.nebius.ai/tier-2", "topologyconf.slurm.nebius.ai/tier-3", "topologyconf.slurm.nebius.ai/tier-4"}, 0},
     {"aws", "aws", {"topology.k8s.aws/network-node-layer-4", "topology.k8s.aws/network-node-layer-3", "topology.k8s.aws/network-node-layer-2", "topology.k8s.aws/network-node-layer-1"}, 1},
-    {"gce", "gce", {"cloud.google.com/gce-topology-host", "cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"}, 0},
+    {"gce", "gce", {"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"} /* -host is the machine itself */, 0},
     {"oci rdma", "oci", {"oci.oraclecloud.com/rdma.local_block_id", "oci.oraclecloud.com/rdma.network_block_id", "oci.oraclecloud.com/rdma.hpc_island_id"}, 0},
     {"oci host", "oci", {"oci.oraclecloud.com/host.rack_id", "oci.oraclecloud.com/host.network_block_id"}, 0},
     {"kueue examples", NULL, {"cloud.provider.com/topology-rack", "cloud.provider.com/topology-block"}, 0},
@@ -57,6 +57,7 @@ struct reader {
     char *custom_text;
     const struct family *family; /* the one that is used */
     const json_t **item;         /* of each node of the topology */
+    int n_shared, n_mig;         /* nodes that share GPUs, that slice them: told once */
 };
 
 /* --- YAML as JSON: scalars are texts; what follows asks for texts only --- */
@@ -205,7 +206,7 @@ static int set_state(struct reader *r, struct zep_node *n, const json_t *item)
 
 static int add_alias(struct reader *r, struct zep_node *n, const char *name)
 {
-    if (name && zep_check_hostname(name, NULL) == ZEP_OK && zep_node_add_alias(n, name) < 0)
+    if (name && name[strspn(name, "0123456789")] && zep_check_hostname(name, NULL) == ZEP_OK && zep_node_add_alias(n, name) < 0)
         return zep_error_nomem(r->err, "topology");
     return ZEP_OK;
 }
@@ -254,6 +255,8 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
 
     if (count < 0)
         count = count_of(item, "amd.com/gpu");
+    if (count < 0)
+        count = count_of(item, "habana.ai/gaudi");
     if (count < 0 && labelled)
         count = strtoll(labelled, NULL, 10);
     if (product)
@@ -261,7 +264,8 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     if (product && strlen(model) > 7 && !strcmp(model + strlen(model) - 7, "-SHARED"))
         model[strlen(model) - 7] = '\0';
     if (n_replica > 1 && count >= n_replica) { /* time slices of a GPU are no devices of their own */
-        zep_topo_warn(r->topo, "node '%s': %" PRId64 " shares of %" PRId64 " GPUs are offered (%" PRId64 " each): the GPUs are counted", n->id, count, count / n_replica, n_replica);
+        if (r->n_shared++ == 0)
+            zep_topo_warn(r->topo, "node '%s' (and others like it): %" PRId64 " shares of %" PRId64 " GPUs are offered (%" PRId64 " each): the GPUs are counted", n->id, count, count / n_replica, n_replica);
         count /= n_replica;
     }
     if ((rc = add_gpus(r, n, count, *model ? model : NULL, at ? at + 5 : NULL, mem_bytes, source)) < 0)
@@ -271,11 +275,9 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     json_object_foreach((json_t *)offers, key, v)
         if (!strncmp(key, "nvidia.com/mig-", 15) && (rc = add_gpus(r, n, count_of(item, key), *model ? model : NULL, key + 15, 0, r->source)) < 0)
             return rc;
-    for (int i = 0; i < n->n_device; i++)
-        if (n->device[i].mig) {
-            zep_topo_warn(r->topo, "node '%s': offers MIG slices (%s): ranks on them cannot reach each other as peers", n->id, n->device[i].mig);
-            break;
-        }
+    for (int i = 0; i < n->n_device && !r->n_mig; i++)
+        if (n->device[i].mig && ++r->n_mig)
+            zep_topo_warn(r->topo, "node '%s' (and others like it) offers MIG slices (%s): ranks on them cannot reach each other as peers", n->id, n->device[i].mig);
     return ZEP_OK;
 }
 
@@ -325,11 +327,24 @@ static int set_rdma(struct reader *r, struct zep_node *n, const json_t *item)
     return rc;
 }
 
+static int offers_gpus(const json_t *item)
+{
+    static const char *const prefixes[] = {"nvidia.com/gpu", "nvidia.com/mig-", "amd.com/gpu", "gpu.intel.com/", "habana.ai/gaudi"};
+    const json_t *status = json_object_get(item, "status"), *v;
+    const char *key;
+
+    json_object_foreach(json_is_object(json_object_get(status, "allocatable")) ? json_object_get(status, "allocatable") : json_object_get(status, "capacity"), key, v)
+        for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++)
+            if (!strncmp(key, prefixes[i], strlen(prefixes[i])) && count_of(item, key) > 0)
+                return 1;
+    return 0;
+}
+
 static int is_control_plane(const json_t *item)
 {
     const json_t *labels = json_object_get(json_object_get(item, "metadata"), "labels");
 
-    return (json_object_get(labels, "node-role.kubernetes.io/control-plane") || json_object_get(labels, "node-role.kubernetes.io/master")) && count_of(item, "nvidia.com/gpu") <= 0;
+    return (json_object_get(labels, "node-role.kubernetes.io/control-plane") || json_object_get(labels, "node-role.kubernetes.io/master")) && !offers_gpus(item);
 }
 
 static int add_node(struct reader *r, const json_t *item)
@@ -474,7 +489,7 @@ static int add_tree(struct reader *r)
     if (n_partial)
         zep_topo_warn(r->topo, "%s: %d node%s, '%s' first, lack%s some levels of the labels of %s", r->name, n_partial, n_partial == 1 ? "" : "s", r->topo->node[partial].id, n_partial == 1 ? "s" : "", r->family->name);
     if (rc == ZEP_OK)
-        rc = zep_fabric_settle(r->topo, f, r->err);
+        rc = zep_fabric_settle(r->topo, f, 0, r->err);
     zep_switch_index_free(index);
     zep_buf_free(&b);
     return rc;
@@ -523,8 +538,10 @@ static int read_items(struct reader *r, const json_t *items)
 {
     const json_t *item;
     size_t i;
-    int rc, n_control = 0;
+    int rc, n_control = 0, n_other = 0;
 
+    json_array_foreach(items, i, item)
+        n_other += !is_control_plane(item);
     if (!(r->item = zep_calloc(json_array_size(items) + 1, sizeof *r->item)))
         return zep_error_nomem(r->err, "nodes");
     json_array_foreach(items, i, item) {
@@ -532,7 +549,7 @@ static int read_items(struct reader *r, const json_t *items)
 
         if (kind && strcmp(kind, "Node"))
             return zep_error_set(r->err, ZEP_EINVAL, "%s: an item of kind '%.60s': expected Node", r->name, kind);
-        if (is_control_plane(item)) {
+        if (n_other && is_control_plane(item)) { /* a cluster of one machine is all of that */
             n_control++;
             continue;
         }
@@ -544,7 +561,7 @@ static int read_items(struct reader *r, const json_t *items)
         return zep_error_nomem(r->err, "topology");
     if (!r->topo->n_node)
         return zep_error_set(r->err, ZEP_EINVAL, "%s: no nodes in the list", r->name);
-    if ((rc = choose_family(r)) < 0)
+    if ((rc = zep_topo_drop_shared_aliases(r->topo, r->err)) < 0 || (rc = choose_family(r)) < 0)
         return rc;
     if (r->family && (rc = add_tree(r)) < 0)
         return rc;
@@ -627,7 +644,7 @@ static int by_kubectl(struct zep_process_result *p, struct zep_error *err)
         return zep_error_set(err, ZEP_EUNAVAIL, "no Kubernetes here: this is no pod, and kubectl is not in PATH");
     if (!p->timed_out && !p->status)
         return ZEP_OK;
-    first_line(p->err, said);
+    first_line(strstr(p->err, "Error from server") ? strstr(p->err, "Error from server") : strstr(p->err, "error: ") ? strstr(p->err, "error: ") : p->err, said); /* not its log lines */
     zep_process_result_free(p);
     if (p->timed_out)
         return zep_error_set(err, ZEP_EUNAVAIL, "kubectl gave no answer in %.0f s", API_LIMIT_S);

@@ -208,6 +208,17 @@ static int merge_int(struct merge *m, const char *where, const char *what, int u
     return rc;
 }
 
+/* The same with both sources at the end, for fields that have their own. */
+static int text_fact(struct merge *m, const char *where, const char *what, char **dst, const char *src, enum zep_source ds, enum zep_source ss)
+{
+    return merge_text(m, where, what, dst, ds, src, ss);
+}
+
+static int int_fact(struct merge *m, const char *where, const char *what, int unknown, int *dst, int src, enum zep_source ds, enum zep_source ss)
+{
+    return merge_int(m, where, what, unknown, dst, ds, src, ss);
+}
+
 /* Sizes within a twentieth are the same: controllers round. */
 static int merge_size(struct merge *m, const char *where, const char *what, int64_t *dst, enum zep_source ds, int64_t src, enum zep_source ss)
 {
@@ -251,7 +262,7 @@ static enum zep_source stronger(enum zep_source a, enum zep_source b)
 /* A name that only counts ("nic3", "efa0", "gpu7"): it identifies nothing. */
 static int is_ordinal(const char *key)
 {
-    static const char *const words[] = {"nic", "efa", "hostdev", "mlnxnics", "gpu", "mig", "cpu"};
+    static const char *const words[] = {"nic", "efa", "hostdev", "mlnxnics", "gpu", "mig", "cpu", "HCA-"};
 
     for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
         size_t n = strlen(words[i]);
@@ -265,7 +276,7 @@ static int is_ordinal(const char *key)
 static int all_ordinal_nics(const struct zep_node *n)
 {
     for (int i = 0; i < n->n_nic; i++)
-        if (!is_ordinal(n->nic[i].key))
+        if (!is_ordinal(n->nic[i].key) && !is_ordinal(n->nic[i].name)) /* "HCA-1": an adapter that does not say its name */
             return 0;
     return n->n_nic > 0;
 }
@@ -278,46 +289,71 @@ static int all_ordinal_devices(const struct zep_node *n)
     return n->n_device > 0;
 }
 
-/* PCI addresses are written with four or eight digits of domain, in either case. */
-static int same_pci(const char *a, const char *b)
+/* The port of an adapter: what is behind the slash of its key. */
+static const char *port_of(const struct zep_nic *c)
 {
-    const char *ca = strchr(a, ':'), *cb = strchr(b, ':');
+    const char *slash = strrchr(c->key, '/');
 
-    if (!ca || !cb)
-        return !strcasecmp(a, b);
-    if (ca - a == 8 && !strncmp(a, "0000", 4))
-        a += 4;
-    if (cb - b == 8 && !strncmp(b, "0000", 4))
-        b += 4;
-    return !strcasecmp(a, b);
+    return slash ? slash + 1 : "1";
 }
 
-static int find_nic(const struct zep_node *n, const struct zep_nic *c)
+/* By PCI address; by the adapter's GUID; by name only where not both have an address. taken: NICs of n that are another's already. */
+static int find_nic(const struct zep_node *n, const struct zep_nic *c, const unsigned char *taken)
 {
     for (int i = 0; i < n->n_nic; i++)
-        if (same_pci(n->nic[i].key, c->key))
+        if (!taken[i] && zep_same_pci(n->nic[i].key, c->key))
             return i;
     for (int i = 0; i < n->n_nic; i++)
-        if (!strcmp(n->nic[i].name, c->name))
+        if (!taken[i] && n->nic[i].guid && c->guid && !strcmp(n->nic[i].guid, c->guid) && !strcmp(port_of(&n->nic[i]), port_of(c)))
+            return i;
+    for (int i = 0; i < n->n_nic; i++)
+        if (!taken[i] && !strcmp(n->nic[i].name, c->name) && !(zep_is_pci(n->nic[i].key) && zep_is_pci(c->key)) && !(n->nic[i].guid && c->guid))
             return i;
     return -1;
 }
 
+/* The source of one field: its own where fields of several sources came together, else that of the whole. */
+static enum zep_source of_field(const unsigned char *field, int i, enum zep_source whole)
+{
+    return field[i] ? (enum zep_source)field[i] : whole;
+}
+
+/* Before the whole is said to be of the stronger source: fields keep theirs. What the other one said first is its. */
+static void pin(unsigned char *field, int n, enum zep_source own, const unsigned char *other, enum zep_source other_whole, unsigned taken)
+{
+    for (int i = 0; i < n; i++)
+        field[i] = (unsigned char)(taken & 1u << i ? of_field(other, i, other_whole) : of_field(field, i, own));
+}
+
+enum { NIC_LINK, NIC_BOND, NIC_NUMA, NIC_UP, NIC_RDMA, NIC_WIDTH, NIC_BUS, NIC_GUID };
+
 static int merge_nic(struct merge *m, const char *node, struct zep_nic *d, const struct zep_nic *s)
 {
+    unsigned took = 0;
     char where[400];
     int rc;
+
+#define FIELD_SRC(f) of_field(d->field_source, f, d->source), of_field(s->field_source, f, s->source)
+#define TOOK(f, known, other) (took |= (other) && (!(known) || of_field(s->field_source, f, s->source) > of_field(d->field_source, f, d->source)) ? 1u << (f) : 0)
 
     snprintf(where, sizeof where, "node %.200s, NIC %.100s", node, d->name);
     if (!strchr(d->key, ':') && strchr(s->key, ':') && (rc = copy_text(m, &d->key, s->key)) < 0) /* a PCI address says more than a name */
         return rc;
-    if ((rc = merge_text(m, where, "link", &d->link, d->source, s->link, s->source)) < 0 || (rc = merge_text(m, where, "bond", &d->bond, d->source, s->bond, s->source)) < 0 ||
-        (rc = merge_int(m, where, "NUMA domain", -1, &d->numa, d->source, s->numa, s->source)) < 0 || (rc = merge_int(m, where, "up", -1, &d->up, d->source, s->up, s->source)) < 0 ||
-        (rc = merge_int(m, where, "RDMA", -1, &d->rdma, d->source, s->rdma, s->source)) < 0 || (rc = merge_int(m, where, "PCIe width", 0, &d->pcie_width, d->source, s->pcie_width, s->source)) < 0 ||
-        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0)
+    TOOK(NIC_LINK, d->link, s->link);
+    TOOK(NIC_BOND, d->bond, s->bond);
+    TOOK(NIC_NUMA, d->numa >= 0, s->numa >= 0);
+    TOOK(NIC_UP, d->up >= 0, s->up >= 0);
+    TOOK(NIC_RDMA, d->rdma >= 0, s->rdma >= 0);
+    TOOK(NIC_WIDTH, d->pcie_width, s->pcie_width);
+    TOOK(NIC_BUS, d->bus, s->bus);
+    TOOK(NIC_GUID, d->guid, s->guid);
+    if ((rc = text_fact(m, where, "link", &d->link, s->link, FIELD_SRC(NIC_LINK))) < 0 || (rc = text_fact(m, where, "bond", &d->bond, s->bond, FIELD_SRC(NIC_BOND))) < 0 ||
+        (rc = int_fact(m, where, "NUMA domain", -1, &d->numa, s->numa, FIELD_SRC(NIC_NUMA))) < 0 || (rc = int_fact(m, where, "up", -1, &d->up, s->up, FIELD_SRC(NIC_UP))) < 0 ||
+        (rc = int_fact(m, where, "RDMA", -1, &d->rdma, s->rdma, FIELD_SRC(NIC_RDMA))) < 0 || (rc = int_fact(m, where, "PCIe width", 0, &d->pcie_width, s->pcie_width, FIELD_SRC(NIC_WIDTH))) < 0 ||
+        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0 || (took & 1u << NIC_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0) ||
+        (took & 1u << NIC_GUID && (rc = copy_text(m, &d->guid, s->guid)) < 0))
         return rc;
-    if (s->bus && (!d->bus || s->source > d->source) && (rc = copy_text(m, &d->bus, s->bus)) < 0)
-        return rc;
+    pin(d->field_source, (int)sizeof d->field_source, d->source, s->field_source, s->source, took);
     d->source = stronger(d->source, s->source);
     return ZEP_OK;
 }
@@ -373,30 +409,52 @@ static int note_count(struct merge *m, const struct zep_node *d, const char *wha
     return conflict(m, where, what, src_wins, a, ds, b, ss);
 }
 
+/* What the NICs of a counted list have in common. */
+static void common_nic(const struct zep_node *n, struct zep_nic *out)
+{
+    out->bw = n->nic[0].bw;
+    for (int i = 1; i < n->n_nic; i++)
+        if (n->nic[i].bw.value != out->bw.value || n->nic[i].bw.source != out->bw.source)
+            out->bw = (struct zep_fact){0};
+}
+
 /* map_out[i]: place of src's NIC i, -1 none. */
 static int merge_nics(struct merge *m, int node, const struct zep_node *s, int *map)
 {
     struct zep_node *d = &m->dst->node[node];
-    int rc, counted = all_ordinal_nics(d), counts = all_ordinal_nics(s), had;
+    int rc = ZEP_OK, counted = all_ordinal_nics(d), counts = all_ordinal_nics(s), had;
+    unsigned char *taken;
 
     for (int i = 0; i < s->n_nic; i++)
         map[i] = -1;
     if (!s->n_nic)
         return ZEP_OK;
-    if (counted != counts && d->n_nic) { /* one only counts: the other's list stays */
+    if (counted != counts && d->n_nic) { /* one only counts: the other's list stays, and what all of the counted ones have holds for each */
+        struct zep_nic common = {.name = (char *)"", .key = (char *)"", .numa = -1, .up = -1, .rdma = -1};
+
+        common_nic(counts ? s : d, &common);
         if ((rc = note_count(m, d, "number of NICs", counted, d->n_nic, d->nic[0].source, s->n_nic, s->nic[0].source)) < 0)
             return rc;
-        if (counts) {
-            for (int i = 0; i < d->n_nic && s->n_nic; i++) /* all alike: their rate is everyone's */
-                if (d->nic[i].bw.source == ZEP_SRC_NONE)
-                    d->nic[i].bw = s->nic[0].bw;
-            return ZEP_OK;
+        if (counted) {
+            drop_nics(m, node);
+            for (int i = 0; i < s->n_nic && rc == ZEP_OK; i++) {
+                rc = add_nic(m, d, &s->nic[i]);
+                map[i] = i;
+            }
         }
-        drop_nics(m, node);
+        for (int i = 0; i < d->n_nic && rc == ZEP_OK; i++) {
+            char where[400];
+
+            snprintf(where, sizeof where, "node %.200s, NIC %.100s", d->id, d->nic[i].name);
+            rc = merge_fact(m, where, "bandwidth", 0, &d->nic[i].bw, &common.bw);
+        }
+        return rc;
     }
+    if (!(taken = zep_calloc((size_t)d->n_nic + (size_t)s->n_nic + 1, 1)))
+        return no_memory(m);
     had = d->n_nic;
     for (int i = 0; i < s->n_nic; i++) {
-        map[i] = find_nic(d, &s->nic[i]);
+        map[i] = find_nic(d, &s->nic[i], taken);
         if (map[i] >= 0) {
             rc = merge_nic(m, d->id, &d->nic[map[i]], &s->nic[i]);
         } else {
@@ -406,12 +464,14 @@ static int merge_nics(struct merge *m, int node, const struct zep_node *s, int *
             map[i] = d->n_nic - 1;
             snprintf(where, sizeof where, "node %.200s, NIC %.100s", d->id, s->nic[i].name);
             if (rc == ZEP_OK && had)
-                rc = conflict(m, where, "presence", 1, "not seen", d->nic[0].source, "seen", s->nic[i].source);
+                rc = conflict(m, where, "presence", 1, "missing", d->nic[0].source, "seen", s->nic[i].source);
         }
         if (rc < 0)
-            return rc;
+            break;
+        taken[map[i]] = 1;
     }
-    return ZEP_OK;
+    free(taken);
+    return rc;
 }
 
 /* --- devices --- */
@@ -421,7 +481,7 @@ static int find_device(const struct zep_node *n, const struct zep_device *s)
     for (int i = 0; i < n->n_device; i++) {
         const struct zep_device *d = &n->device[i];
 
-        if (same_pci(d->key, s->key) || (d->uuid && s->uuid && !strcmp(d->uuid, s->uuid)) || (d->uuid && !strcmp(d->uuid, s->key)) || (s->uuid && !strcmp(s->uuid, d->key)))
+        if (zep_same_pci(d->key, s->key) || (d->uuid && s->uuid && !strcmp(d->uuid, s->uuid)) || (d->uuid && !strcmp(d->uuid, s->key)) || (s->uuid && !strcmp(s->uuid, d->key)))
             return i;
     }
     return -1;
@@ -443,8 +503,11 @@ static int merge_nic_choice(struct zep_device *d, const struct zep_device *s, co
     return ZEP_OK;
 }
 
+enum { DEV_UUID, DEV_MIG, DEV_CORES, DEV_NUMA, DEV_WIDTH, DEV_MEM, DEV_MODEL, DEV_BUS };
+
 static int merge_device(struct merge *m, const char *node, struct zep_device *d, const struct zep_device *s, const int *nic_map)
 {
+    unsigned took = 0;
     char where[400];
     int rc;
 
@@ -453,17 +516,23 @@ static int merge_device(struct merge *m, const char *node, struct zep_device *d,
         return rc;
     if (d->kind == ZEP_DEV_NONE)
         d->kind = s->kind;
-    if ((rc = merge_text(m, where, "UUID", &d->uuid, d->source, s->uuid, s->source)) < 0 || (rc = merge_text(m, where, "MIG profile", &d->mig, d->source, s->mig, s->source)) < 0 ||
-        (rc = merge_text(m, where, "cores", &d->cores, d->source, s->cores, s->source)) < 0 || (rc = merge_int(m, where, "NUMA domain", -1, &d->numa, d->source, s->numa, s->source)) < 0 ||
-        (rc = merge_int(m, where, "PCIe width", 0, &d->pcie_width, d->source, s->pcie_width, s->source)) < 0 || (rc = merge_size(m, where, "memory", &d->mem_bytes, d->source, s->mem_bytes, s->source)) < 0 ||
-        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0)
-        return rc;
-    if (s->model && (!d->model || s->source > d->source) && (rc = copy_text(m, &d->model, s->model)) < 0) /* names of models differ in style everywhere: not worth a word */
-        return rc;
-    if (s->bus && (!d->bus || s->source > d->source) && (rc = copy_text(m, &d->bus, s->bus)) < 0)
+    TOOK(DEV_UUID, d->uuid, s->uuid);
+    TOOK(DEV_MIG, d->mig, s->mig);
+    TOOK(DEV_CORES, d->cores, s->cores);
+    TOOK(DEV_NUMA, d->numa >= 0, s->numa >= 0);
+    TOOK(DEV_WIDTH, d->pcie_width, s->pcie_width);
+    TOOK(DEV_MEM, d->mem_bytes, s->mem_bytes);
+    TOOK(DEV_MODEL, d->model, s->model); /* names of models differ in style everywhere: not worth a word */
+    TOOK(DEV_BUS, d->bus, s->bus);
+    if ((rc = text_fact(m, where, "UUID", &d->uuid, s->uuid, FIELD_SRC(DEV_UUID))) < 0 || (rc = text_fact(m, where, "MIG profile", &d->mig, s->mig, FIELD_SRC(DEV_MIG))) < 0 ||
+        (rc = text_fact(m, where, "cores", &d->cores, s->cores, FIELD_SRC(DEV_CORES))) < 0 || (rc = int_fact(m, where, "NUMA domain", -1, &d->numa, s->numa, FIELD_SRC(DEV_NUMA))) < 0 ||
+        (rc = int_fact(m, where, "PCIe width", 0, &d->pcie_width, s->pcie_width, FIELD_SRC(DEV_WIDTH))) < 0 ||
+        (rc = merge_size(m, where, "memory", &d->mem_bytes, of_field(d->field_source, DEV_MEM, d->source), s->mem_bytes, of_field(s->field_source, DEV_MEM, s->source))) < 0 ||
+        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0 || (took & 1u << DEV_MODEL && (rc = copy_text(m, &d->model, s->model)) < 0) || (took & 1u << DEV_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0))
         return rc;
     if (merge_nic_choice(d, s, nic_map) < 0)
         return no_memory(m);
+    pin(d->field_source, (int)sizeof d->field_source, d->source, s->field_source, s->source, took);
     d->source = stronger(d->source, s->source);
     return ZEP_OK;
 }
@@ -472,21 +541,30 @@ static int merge_device(struct merge *m, const char *node, struct zep_device *d,
 static int spread_common(struct merge *m, struct zep_node *d, const struct zep_node *s)
 {
     const struct zep_device *first = &s->device[0];
-    int same_model = 1, same_cores = 1, rc = ZEP_OK;
+    int same_model = first->model != NULL, same_cores = first->cores != NULL, rc = ZEP_OK;
+    struct zep_fact bw = first->bw;
+    int64_t mem = first->mem_bytes;
 
     for (int i = 1; i < s->n_device; i++) {
         same_model &= first->model && s->device[i].model && !strcmp(first->model, s->device[i].model);
         same_cores &= first->cores && s->device[i].cores && !strcmp(first->cores, s->device[i].cores);
     }
+    for (int i = 1; i < s->n_device; i++) {
+        if (s->device[i].bw.value != bw.value || s->device[i].bw.source != bw.source)
+            bw = (struct zep_fact){0};
+        mem = s->device[i].mem_bytes == mem ? mem : 0;
+    }
     for (int i = 0; i < d->n_device && rc == ZEP_OK; i++) {
-        if (same_model && !d->device[i].model)
-            rc = copy_text(m, &d->device[i].model, first->model);
-        if (rc == ZEP_OK && same_cores && !d->device[i].cores)
-            rc = copy_text(m, &d->device[i].cores, first->cores);
-        if (d->device[i].bw.source == ZEP_SRC_NONE)
-            d->device[i].bw = first->bw;
-        if (!d->device[i].mem_bytes)
-            d->device[i].mem_bytes = first->mem_bytes;
+        struct zep_device *x = &d->device[i];
+        char where[400];
+
+        snprintf(where, sizeof where, "node %.200s, device %.100s", d->id, x->key);
+        if (same_model && !x->model)
+            rc = copy_text(m, &x->model, first->model);
+        if (rc == ZEP_OK && same_cores && !x->cores)
+            rc = copy_text(m, &x->cores, first->cores);
+        if (rc == ZEP_OK && (rc = merge_fact(m, where, "bandwidth", 0, &x->bw, &bw)) == ZEP_OK)
+            rc = merge_size(m, where, "memory", &x->mem_bytes, of_field(x->field_source, DEV_MEM, x->source), mem, first->source);
     }
     return rc;
 }
@@ -509,6 +587,40 @@ static int merge_pairs(struct merge *m, struct zep_node *d, const struct zep_nod
     return ZEP_OK;
 }
 
+/* nvidia-smi numbers GPUs by PCI address: what its text says of GPU i is of the i-th address. Only where it was read on the node, says relations, and the numbers are equal. */
+static int merge_by_order(struct merge *m, struct zep_node *d, const struct zep_node *s, const int *nic_map)
+{
+    int *map, rc = ZEP_OK, says = 0;
+
+    for (int i = 0; i < s->n_device; i++)
+        says |= s->device[i].source == ZEP_SRC_NODE && (s->device[i].nic_dist || s->device[i].peer_nvlink);
+    for (int i = 0; i < d->n_device; i++)
+        says &= zep_is_pci(d->device[i].key);
+    if (!says || s->n_device != d->n_device)
+        return ZEP_OK;
+    if (!(map = zep_calloc((size_t)s->n_device, sizeof *map)))
+        return no_memory(m);
+    for (int i = 0; i < d->n_device; i++) {
+        int before = 0;
+
+        for (int k = 0; k < d->n_device; k++)
+            before += strcasecmp(d->device[k].key, d->device[i].key) < 0;
+        map[before] = i;
+    }
+    for (int i = 0; i < s->n_device && rc == ZEP_OK; i++) {
+        if (d->device[map[i]].numa < 0)
+            d->device[map[i]].numa = s->device[i].numa;
+        if (!d->device[map[i]].cores)
+            rc = copy_text(m, &d->device[map[i]].cores, s->device[i].cores);
+    }
+    if (rc == ZEP_OK)
+        rc = merge_pairs(m, d, s, map, nic_map);
+    if (rc == ZEP_OK && zep_topo_warn(m->dst, "GPUs that are known by number only are taken to be numbered by PCI address, as nvidia-smi does") < 0)
+        rc = no_memory(m);
+    free(map);
+    return rc;
+}
+
 static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_node *s, const int *nic_map)
 {
     int counted = all_ordinal_devices(d), counts = all_ordinal_devices(s), had, rc = ZEP_OK;
@@ -520,14 +632,22 @@ static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_n
         if ((rc = note_count(m, d, "number of devices", counted, d->n_device, d->device[0].source, s->n_device, s->device[0].source)) < 0)
             return rc;
         if (counts)
-            return spread_common(m, d, s);
-        struct zep_node old = {.n_device = d->n_device, .device = d->device};
+            return (rc = spread_common(m, d, s)) < 0 ? rc : merge_by_order(m, d, s, nic_map);
+        struct zep_node old = {.n_device = d->n_device, .device = d->device, .n_nic = d->n_nic};
+        int *same = zep_calloc((size_t)d->n_nic + 1, sizeof *same);
 
+        if (!same)
+            return no_memory(m);
+        for (int i = 0; i < d->n_nic; i++)
+            same[i] = i;
         d->n_device = 0;
         d->device = NULL;
         rc = merge_devices(m, d, s, nic_map);
         if (rc == ZEP_OK)
             rc = spread_common(m, d, &old);
+        if (rc == ZEP_OK)
+            rc = merge_by_order(m, d, &old, same);
+        free(same);
         for (int i = 0; i < old.n_device; i++)
             zep_device_clear(&old.device[i]);
         free(old.device);
@@ -550,7 +670,7 @@ static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_n
             map[i] = d->n_device - 1;
             snprintf(where, sizeof where, "node %.200s, device %.100s", d->id, s->device[i].key);
             if (had && !counts)
-                rc = conflict(m, where, "presence", 1, "not seen", d->device[0].source, "seen", s->device[i].source);
+                rc = conflict(m, where, "presence", 1, "missing", d->device[0].source, "seen", s->device[i].source);
         }
         if (rc == ZEP_OK)
             rc = merge_device(m, d->id, &d->device[map[i]], &s->device[i], nic_map);
@@ -564,6 +684,7 @@ static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_n
 static int merge_node(struct merge *m, int node, const struct zep_node *s, int *nic_map)
 {
     struct zep_node *d = &m->dst->node[node];
+    unsigned took = 0;
     char where[300];
     int rc;
 
@@ -573,17 +694,24 @@ static int merge_node(struct merge *m, int node, const struct zep_node *s, int *
     for (int k = 0; k < s->n_alias; k++)
         if (zep_node_add_alias(d, s->alias[k]) < 0)
             return no_memory(m);
+    {
+        const int mine[4] = {d->sockets, d->cores_per_socket, d->threads_per_core, d->n_numa}, theirs[4] = {s->sockets, s->cores_per_socket, s->threads_per_core, s->n_numa};
+
+        for (int i = 0; i < 4; i++)
+            took |= theirs[i] && (!mine[i] || of_field(s->field_source, i, s->cpu_source) > of_field(d->field_source, i, d->cpu_source)) ? 1u << i : 0;
+    }
     for (int k = 0; k < s->n_note; k++)
         if (zep_node_add_note(d, s->note[k].key, s->note[k].value) < 0)
             return no_memory(m);
     if ((rc = merge_text(m, where, "state", &d->state, d->state_source, s->state, s->state_source)) < 0 || (rc = merge_text(m, where, "model", &d->model, d->state_source, s->model, s->state_source)) < 0 ||
         (rc = merge_text(m, where, "resources", &d->resources, d->state_source, s->resources, s->state_source)) < 0 ||
-        (rc = merge_int(m, where, "sockets", 0, &d->sockets, d->cpu_source, s->sockets, s->cpu_source)) < 0 ||
-        (rc = merge_int(m, where, "cores per socket", 0, &d->cores_per_socket, d->cpu_source, s->cores_per_socket, s->cpu_source)) < 0 ||
-        (rc = merge_int(m, where, "threads per core", 0, &d->threads_per_core, d->cpu_source, s->threads_per_core, s->cpu_source)) < 0 ||
-        (rc = merge_int(m, where, "NUMA domains", 0, &d->n_numa, d->cpu_source, s->n_numa, s->cpu_source)) < 0 ||
+        (rc = merge_int(m, where, "sockets", 0, &d->sockets, of_field(d->field_source, 0, d->cpu_source), s->sockets, of_field(s->field_source, 0, s->cpu_source))) < 0 ||
+        (rc = merge_int(m, where, "cores per socket", 0, &d->cores_per_socket, of_field(d->field_source, 1, d->cpu_source), s->cores_per_socket, of_field(s->field_source, 1, s->cpu_source))) < 0 ||
+        (rc = merge_int(m, where, "threads per core", 0, &d->threads_per_core, of_field(d->field_source, 2, d->cpu_source), s->threads_per_core, of_field(s->field_source, 2, s->cpu_source))) < 0 ||
+        (rc = merge_int(m, where, "NUMA domains", 0, &d->n_numa, of_field(d->field_source, 3, d->cpu_source), s->n_numa, of_field(s->field_source, 3, s->cpu_source))) < 0 ||
         (rc = merge_size(m, where, "memory", &d->mem_bytes, d->mem_source, s->mem_bytes, s->mem_source)) < 0)
         return rc;
+    pin(d->field_source, (int)sizeof d->field_source, d->cpu_source, s->field_source, s->cpu_source, took);
     d->cpu_source = stronger(d->cpu_source, s->cpu_source);
     d->mem_source = stronger(d->mem_source, s->mem_source);
     d->state_source = stronger(d->state_source, s->state_source);
@@ -602,11 +730,100 @@ static int has_port(const struct zep_switch *sw, int node, int port)
     return 0;
 }
 
+/* Where a node hangs, as far as known before: its switches by the node. */
+struct places {
+    int *count, *sw; /* [n_node] switches that it hangs on; the first of them */
+};
+
+static int make_places(const struct zep_topo *t, const struct zep_fabric *f, struct places *p)
+{
+    p->count = zep_calloc(2 * (size_t)t->n_node + 1, sizeof *p->count);
+    if (!p->count)
+        return ZEP_ENOMEM;
+    p->sw = p->count + t->n_node;
+    for (int s = 0; s < f->n_switch; s++)
+        for (int k = 0; k < f->sw[s].n_node; k++)
+            if (p->count[f->sw[s].node[k]]++ == 0)
+                p->sw[f->sw[s].node[k]] = s;
+    return ZEP_OK;
+}
+
+static void take_off(struct zep_switch *sw, int node)
+{
+    int kept = 0;
+
+    for (int k = 0; k < sw->n_node; k++) {
+        if (sw->node[k] == node)
+            continue;
+        sw->node[kept] = sw->node[k];
+        if (sw->port)
+            sw->port[kept] = sw->port[k];
+        kept++;
+    }
+    sw->n_node = kept;
+}
+
+/* A node of src on switch y. Where dst has it on another switch already (not a rail beside it) the stronger source decides. */
+static int place_node(struct merge *m, struct zep_fabric *d, const struct places *was, int node, int y, int port, enum zep_source ds, enum zep_source ss)
+{
+    struct zep_switch *sw = &d->sw[y];
+    char where[300];
+    int rc, old;
+
+    if (has_port(sw, node, port))
+        return ZEP_OK;
+    if (was && was->count[node] == 1 && was->sw[node] != y && d->kind != ZEP_FABRIC_RAILS) {
+        old = was->sw[node];
+        snprintf(where, sizeof where, "node %.250s", m->dst->node[node].id);
+        if ((rc = conflict(m, where, "switch", ss > ds, d->sw[old].name, ds, sw->name, ss)) < 0)
+            return rc;
+        if (ss <= ds)
+            return ZEP_OK;
+        take_off(&d->sw[old], node);
+    }
+    return zep_switch_add_port(sw, node, port) < 0 ? no_memory(m) : ZEP_OK;
+}
+
+static int same_parents(const struct zep_switch *y, const int *parent, int n)
+{
+    int found = 0;
+
+    for (int i = 0; i < n; i++)
+        for (int p = 0; p < y->n_parent; p++)
+            found += y->parent[p] == parent[i];
+    return found == n && y->n_parent == n;
+}
+
+/* Parents of src's switch: new where dst knows none; where both know and differ, the stronger source's. */
+static int place_parents(struct merge *m, struct zep_fabric *d, struct zep_switch *y, int had, const int *parent, int n, enum zep_source ds, enum zep_source ss)
+{
+    char where[300];
+    int rc;
+
+    if (!n || same_parents(y, parent, n))
+        return ZEP_OK;
+    if (had && y->n_parent) {
+        snprintf(where, sizeof where, "fabric %.100s, switch %.150s", d->name, y->name);
+        if ((rc = conflict(m, where, "switch above", ss > ds, d->sw[y->parent[0]].name, ds, d->sw[parent[0]].name, ss)) < 0)
+            return rc;
+        if (ss <= ds)
+            return ZEP_OK;
+        y->n_parent = 0;
+    }
+    for (int i = 0; i < n; i++)
+        if (zep_switch_add_parent(y, parent[i]) < 0)
+            return no_memory(m);
+    return ZEP_OK;
+}
+
 static int merge_switches(struct merge *m, struct zep_fabric *d, const struct zep_fabric *s, int is_new)
 {
     struct zep_switch_index *index = NULL;
-    int *place = zep_calloc((size_t)s->n_switch + 1, sizeof *place), rc = place ? zep_switch_index_new(d, &index, m->err) : no_memory(m);
+    struct places was = {0};
+    int *place = zep_calloc(2 * (size_t)s->n_switch + 1, sizeof *place), *above = place ? place + s->n_switch : NULL, had = d->n_switch, rc = place ? zep_switch_index_new(d, &index, m->err) : no_memory(m);
 
+    if (rc == ZEP_OK && !is_new && make_places(m->dst, d, &was) < 0)
+        rc = no_memory(m);
     for (int i = 0; i < s->n_switch && rc == ZEP_OK; i++)
         rc = zep_switch_index_get(index, d, s->sw[i].name, &place[i], m->err);
     for (int i = 0; i < s->n_switch && rc == ZEP_OK; i++) {
@@ -614,25 +831,23 @@ static int merge_switches(struct merge *m, struct zep_fabric *d, const struct ze
         struct zep_switch *y = &d->sw[place[i]];
         char where[300];
 
-        for (int k = 0; k < x->n_parent && rc == ZEP_OK; k++) {
-            int up = place[x->parent[k]], known = 0;
-
-            for (int p = 0; p < y->n_parent; p++)
-                known |= y->parent[p] == up;
-            if (!known && zep_switch_add_parent(y, up) < 0)
-                rc = no_memory(m);
-        }
+        for (int k = 0; k < x->n_parent; k++)
+            above[k] = place[x->parent[k]];
+        rc = place_parents(m, d, y, place[i] < had, above, x->n_parent, d->source, s->source);
         for (int k = 0; k < x->n_node && rc == ZEP_OK; k++) {
             int node = m->node_map[x->node[k]], port = x->port && x->port[k] >= 0 ? m->nic_map[x->node[k]][x->port[k]] : -1;
 
-            if ((is_new || !has_port(y, node, port)) && zep_switch_add_port(y, node, port) < 0)
-                rc = no_memory(m);
+            if (is_new)
+                rc = zep_switch_add_port(y, node, port) < 0 ? no_memory(m) : ZEP_OK;
+            else
+                rc = place_node(m, d, &was, node, place[i], port, d->source, s->source);
         }
         snprintf(where, sizeof where, "fabric %.100s, switch %.150s", d->name, y->name);
         if (rc == ZEP_OK)
             rc = merge_fact(m, where, "uplink bandwidth", 0, &y->uplink_bw, &x->uplink_bw);
     }
     zep_switch_index_free(index);
+    free(was.count);
     free(place);
     return rc;
 }

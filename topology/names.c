@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/arena.h"
 #include "common/digest.h"
@@ -244,4 +245,99 @@ void zep_sort_names(const char **name, int n)
 {
     if (n > 1)
         qsort(name, (size_t)n, sizeof *name, by_name);
+}
+
+/* --- names that several nodes share --- */
+
+struct said { /* a name and the node that it was said of */
+    const char *name;
+    int node;
+};
+
+static int cmp_said(const void *a, const void *b)
+{
+    const struct said *x = a, *y = b;
+    int c = strcmp(x->name, y->name);
+
+    return c ? c : (x->node > y->node) - (x->node < y->node);
+}
+
+static int is_shared(const struct said *said, size_t n, const char *name)
+{
+    size_t lo = 0, hi = n;
+
+    while (lo < hi) {
+        size_t mid = (lo + hi) / 2;
+
+        if (strcmp(said[mid].name, name) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    for (size_t i = lo; i + 1 < n && !strcmp(said[i + 1].name, name); i++)
+        if (said[i].node != said[i + 1].node)
+            return 1;
+    return 0;
+}
+
+int zep_topo_drop_shared_aliases(struct zep_topo *topo, struct zep_error *err)
+{
+    size_t n = 0, at = 0;
+    struct said *said;
+    char *drop;
+
+    for (int i = 0; i < topo->n_node; i++)
+        n += 1 + (size_t)topo->node[i].n_alias;
+    said = zep_calloc(n + 1, sizeof *said);
+    drop = zep_calloc(n + 1, 1);
+    if (!said || !drop) {
+        free(said);
+        free(drop);
+        return zep_error_nomem(err, "node names");
+    }
+    for (int i = 0; i < topo->n_node; i++) {
+        said[at++] = (struct said){topo->node[i].id, i};
+        for (int k = 0; k < topo->node[i].n_alias; k++)
+            said[at++] = (struct said){topo->node[i].alias[k], i};
+    }
+    qsort(said, n, sizeof *said, cmp_said);
+    at = 0;
+    for (int i = 0; i < topo->n_node; i++)
+        for (int k = 0; k < topo->node[i].n_alias; k++)
+            drop[at++] = (char)is_shared(said, n, topo->node[i].alias[k]);
+    at = 0;
+    for (int i = 0; i < topo->n_node; i++) {
+        struct zep_node *node = &topo->node[i];
+        int kept = 0;
+
+        for (int k = 0; k < node->n_alias; k++)
+            if (drop[at++])
+                free(node->alias[k]);
+            else
+                node->alias[kept++] = node->alias[k];
+        node->n_alias = kept;
+    }
+    free(said);
+    free(drop);
+    return ZEP_OK;
+}
+
+int zep_same_pci(const char *a, const char *b)
+{
+    const char *ca = strchr(a, ':'), *cb = strchr(b, ':');
+
+    if (!ca || !cb)
+        return !strcasecmp(a, b);
+    if (ca - a == 8 && !strncmp(a, "0000", 4))
+        a += 4;
+    if (cb - b == 8 && !strncmp(b, "0000", 4))
+        b += 4;
+    return !strcasecmp(a, b);
+}
+
+int zep_is_pci(const char *key)
+{
+    size_t dom = strspn(key, "0123456789abcdefABCDEF");
+
+    return dom >= 4 && key[dom] == ':' && isxdigit((unsigned char)key[dom + 1]) && isxdigit((unsigned char)key[dom + 2]) && key[dom + 3] == ':' && strchr(key + dom + 4, '.') != NULL;
 }

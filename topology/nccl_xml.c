@@ -21,6 +21,7 @@ int zep_topo_is_nccl_xml(const char *text, size_t len)
 #include <expat.h>
 
 #define MAX_DEPTH 64
+#define MAX_PARTS 4096
 
 struct level { /* an element that is open */
     char name[16], busid[40], net_class[16];
@@ -37,10 +38,19 @@ struct reader {
     struct level level[MAX_DEPTH];
     struct link {
         int dev, count;
+        int to_switch;
         char target[40];
     } *link;
     int n_link;
 };
+
+static int find_gpu(const struct zep_node *n, const char *busid)
+{
+    for (int k = 0; k < n->n_device; k++)
+        if (zep_same_pci(n->device[k].key, busid))
+            return k;
+    return -1;
+}
 
 static const char *attr(const char **a, const char *key)
 {
@@ -115,6 +125,10 @@ static void open_pci(struct reader *r, const char **a, struct level *l)
         fail(r, "pci without %s", busid ? "class" : "busid");
         return;
     }
+    if (n->n_device > MAX_PARTS || n->n_nic > MAX_PARTS) {
+        fail(r, "more than %s GPUs or NICs", "4096");
+        return;
+    }
     snprintf(l->busid, sizeof l->busid, "%.39s", busid);
     if (is_gpu_class(cls)) {
         struct zep_device *d = zep_node_add_device(n, l->busid, ZEP_DEV_GPU);
@@ -162,7 +176,24 @@ static void open_net(struct reader *r, const char **a)
         return;
     }
     c = &r->topo->node[0].nic[at];
-    if (name && *name && !strcmp(c->name, c->key)) {
+    if (name && *name && strcmp(c->name, c->key) && strcmp(c->name, name)) { /* a second card's port on one function: a NIC of its own */
+        char key[64], *bus = c->bus ? strdup(c->bus) : NULL;
+        int numa = c->numa, width = c->pcie_width, rdma = c->rdma, n = 2;
+
+        for (int i = 0; i < r->topo->node[0].n_nic; i++)
+            n += !strncmp(r->topo->node[0].nic[i].key, c->key, strlen(c->key)) && r->topo->node[0].nic[i].key[strlen(c->key)] == '/';
+        snprintf(key, sizeof key, "%.40s/%d", c->key, n);
+        if (!(c = zep_node_add_nic(&r->topo->node[0], key, name))) {
+            free(bus);
+            no_memory(r);
+            return;
+        }
+        c->bus = bus;
+        c->numa = numa;
+        c->pcie_width = width;
+        c->rdma = rdma;
+        c->source = ZEP_SRC_NODE;
+    } else if (name && *name && !strcmp(c->name, c->key)) {
         char *copy = strdup(name);
 
         if (!copy) {
@@ -177,7 +208,7 @@ static void open_net(struct reader *r, const char **a)
     if (name && !strncmp(name, "mlx", 3))
         c->rdma = 1;
     if (speed && atof(speed) > 0)
-        c->bw = (struct zep_fact){.value = c->bw.value + atof(speed) * 1e6 / 8, .source = ZEP_SRC_NODE};
+        c->bw = (struct zep_fact){.value = atof(speed) * 1e6 / 8, .source = ZEP_SRC_NODE};
 }
 
 static void open_link(struct reader *r, const char **a)
@@ -194,6 +225,7 @@ static void open_link(struct reader *r, const char **a)
     }
     r->link = l;
     l[r->n_link].dev = dev;
+    l[r->n_link].to_switch = attr(a, "tclass") && !strncmp(attr(a, "tclass"), "0x0680", 6);
     l[r->n_link].count = count ? atoi(count) : 1;
     snprintf(l[r->n_link++].target, sizeof l->target, "%.39s", target);
 }
@@ -253,21 +285,29 @@ static void XMLCALL on_entity(void *arg, const char *name, int is_parameter, con
 static int set_links(struct reader *r)
 {
     struct zep_node *n = &r->topo->node[0];
-    int to_self = 0;
+    int to_self = 0, rc = ZEP_OK, *to_switch = zep_calloc((size_t)n->n_device + 1, sizeof *to_switch);
 
-    for (int i = 0; i < r->n_link; i++) {
-        int target = -1;
+    if (!to_switch)
+        return zep_error_nomem(r->err, "topology");
+    for (int i = 0; i < r->n_link && rc == ZEP_OK; i++) {
+        int target = find_gpu(n, r->link[i].target);
 
-        for (int k = 0; k < n->n_device; k++)
-            if (!strcmp(n->device[k].key, r->link[i].target))
-                target = k;
+        if (target < 0 && r->link[i].to_switch)
+            to_switch[r->link[i].dev] += r->link[i].count;
         if (target == r->link[i].dev) {
             to_self++;
             continue;
         }
         if (target >= 0 && zep_node_set_peer(n, r->link[i].dev, target, ZEP_DIST_UNKNOWN, r->link[i].count) < 0)
-            return zep_error_nomem(r->err, "topology"); /* other targets are NVSwitches */
+            rc = zep_error_nomem(r->err, "topology");
     }
+    for (int i = 0; i < n->n_device && rc == ZEP_OK; i++) /* through NVSwitches everyone reaches everyone with the links that both have */
+        for (int k = 0; k < n->n_device && rc == ZEP_OK; k++)
+            if (i != k && to_switch[i] && to_switch[k] && zep_node_set_peer(n, i, k, ZEP_DIST_UNKNOWN, to_switch[i] < to_switch[k] ? to_switch[i] : to_switch[k]) < 0)
+                rc = zep_error_nomem(r->err, "topology");
+    free(to_switch);
+    if (rc < 0)
+        return rc;
     if (to_self)
         zep_topo_warn(r->topo, "%s: %d NVLinks whose other end is their own GPU are not counted", r->name, to_self);
     if (r->n_virtual)

@@ -53,20 +53,33 @@ static int take_piece(const char *line, size_t len, struct piece *p)
     return p->host && p->text ? 1 : -1;
 }
 
-static int one_node(struct zep_topo *topo, const struct piece *p, size_t n, struct zep_error *err)
+static int one_node(struct zep_topo **out, const struct piece *p, size_t n, struct zep_error *err)
 {
     struct zep_buf b = ZEP_BUF_INIT;
-    struct zep_topo *node = NULL;
     int rc = ZEP_OK;
 
     for (size_t i = 0; i < n; i++)
         zep_buf_puts(&b, p[i].text);
     if (n != p->n)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "probe: node '%s' sent %zu of %zu pieces", p->host, n, p->n);
-    else if ((rc = zep_buf_ok(&b, err)) == ZEP_OK && (rc = zep_detect_from_json(p->host, b.data ? b.data : "", b.len, &node, err)) == ZEP_OK)
-        rc = zep_topo_merge(topo, node, err);
-    zep_topo_free(node);
+    else if ((rc = zep_buf_ok(&b, err)) == ZEP_OK)
+        rc = zep_detect_from_json(p->host, b.data ? b.data : "", b.len, out, err);
     zep_buf_free(&b);
+    return rc;
+}
+
+/* Neighbours by twos, again and again: a merge looks at all nodes of both, one after the other would be quadratic. */
+static int merge_all(struct zep_topo **t, int n, struct zep_error *err)
+{
+    int rc = ZEP_OK;
+
+    for (int step = 1; step < n && rc == ZEP_OK; step *= 2)
+        for (int i = 0; i + step < n && rc == ZEP_OK; i += 2 * step) {
+            rc = zep_topo_merge(t[i], t[i + step], err);
+            zep_topo_free(t[i + step]);
+            t[i + step] = NULL;
+            zep_topo_clear_notes(t[i], "probe"); /* what merging said of the order of arrival is not news */
+        }
     return rc;
 }
 
@@ -79,8 +92,8 @@ static int warn_of(void *arg, int node, const char *text)
 int zep_probe_collect(const char *text, size_t len, const char *origin, struct zep_topo **topo_out, struct zep_error *err)
 {
     struct piece *p = NULL;
-    struct zep_topo *topo = zep_topo_new("probe", origin);
-    int n = 0, cap = 0, rc = topo ? ZEP_OK : zep_error_nomem(err, "probe"), got;
+    struct zep_topo **node = NULL;
+    int n = 0, cap = 0, rc = ZEP_OK, got, n_node = 0;
     const char *end = text + len;
 
     while (text < end && rc == ZEP_OK) {
@@ -105,6 +118,8 @@ int zep_probe_collect(const char *text, size_t len, const char *origin, struct z
     }
     if (rc == ZEP_OK && n)
         qsort(p, (size_t)n, sizeof *p, cmp_piece);
+    if (rc == ZEP_OK && !(node = zep_calloc((size_t)n + 1, sizeof *node)))
+        rc = zep_error_nomem(err, "probe");
     for (int i = 0, run; i < n && rc == ZEP_OK; i += run) {
         for (run = 1; i + run < n && !strcmp(p[i + run].host, p[i].host); run++)
             if (p[i + run].index == p[i + run - 1].index) {
@@ -112,29 +127,37 @@ int zep_probe_collect(const char *text, size_t len, const char *origin, struct z
                 break;
             }
         if (rc == ZEP_OK)
-            rc = one_node(topo, &p[i], (size_t)run, err);
+            rc = one_node(&node[n_node++], &p[i], (size_t)run, err);
     }
-    if (rc == ZEP_OK && !topo->n_node)
+    if (rc == ZEP_OK && !n_node)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "probe: no node answered");
-    if (rc == ZEP_OK) { /* what merging said of the order of arrival is not news */
-        char *copy = strdup(origin);
+    if (rc == ZEP_OK)
+        rc = merge_all(node, n_node, err);
+    if (rc == ZEP_OK) {
+        char *copy = strdup(origin), *name = strdup("probe");
 
-        for (int i = 0; i < topo->n_warning; i++)
-            free(topo->warning[i]);
-        topo->n_warning = 0;
-        free(topo->origin);
-        topo->origin = copy;
-        rc = copy ? zep_topo_siblings(topo, warn_of, topo, err) : zep_error_nomem(err, "probe");
+        if (copy && name) {
+            free(node[0]->origin);
+            free(node[0]->name);
+            node[0]->origin = copy;
+            node[0]->name = name;
+            rc = zep_topo_siblings(node[0], warn_of, node[0], err);
+        } else {
+            free(copy);
+            free(name);
+            rc = zep_error_nomem(err, "probe");
+        }
     }
     for (int i = 0; i < n; i++) {
         free(p[i].host);
         free(p[i].text);
     }
     free(p);
-    if (rc < 0)
-        zep_topo_free(topo);
-    else
-        *topo_out = topo;
+    for (int i = rc < 0 ? 0 : 1; node && i < n_node; i++)
+        zep_topo_free(node[i]);
+    if (rc == ZEP_OK)
+        *topo_out = node[0];
+    free(node);
     return rc;
 }
 

@@ -199,83 +199,9 @@ int zep_slurm_add_addr(struct zep_topo *topo, int node, const char *addr, const 
     return rc;
 }
 
-struct said { /* a name and the node that it was said of */
-    const char *name;
-    int node;
-};
-
-static int cmp_said(const void *a, const void *b)
-{
-    const struct said *x = a, *y = b;
-    int c = strcmp(x->name, y->name);
-
-    return c ? c : (x->node > y->node) - (x->node < y->node);
-}
-
-static int is_shared(const struct said *said, size_t n, const char *name)
-{
-    size_t lo = 0, hi = n;
-
-    while (lo < hi) {
-        size_t mid = (lo + hi) / 2;
-
-        if (strcmp(said[mid].name, name) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    for (size_t i = lo; i + 1 < n && !strcmp(said[i + 1].name, name); i++)
-        if (said[i].node != said[i + 1].node)
-            return 1;
-    return 0;
-}
-
-/* An address or host name that several slurmd share names no node. */
-static int drop_shared_aliases(struct zep_topo *topo, struct zep_error *err)
-{
-    size_t n = 0, at = 0;
-    struct said *said;
-    char *drop;
-
-    for (int i = 0; i < topo->n_node; i++)
-        n += 1 + (size_t)topo->node[i].n_alias;
-    said = zep_calloc(n + 1, sizeof *said);
-    drop = zep_calloc(n + 1, 1);
-    if (!said || !drop) {
-        free(said);
-        free(drop);
-        return zep_error_nomem(err, "node names");
-    }
-    for (int i = 0; i < topo->n_node; i++) {
-        said[at++] = (struct said){topo->node[i].id, i};
-        for (int k = 0; k < topo->node[i].n_alias; k++)
-            said[at++] = (struct said){topo->node[i].alias[k], i};
-    }
-    qsort(said, n, sizeof *said, cmp_said);
-    at = 0;
-    for (int i = 0; i < topo->n_node; i++)
-        for (int k = 0; k < topo->node[i].n_alias; k++)
-            drop[at++] = (char)is_shared(said, n, topo->node[i].alias[k]);
-    at = 0;
-    for (int i = 0; i < topo->n_node; i++) {
-        struct zep_node *node = &topo->node[i];
-        int kept = 0;
-
-        for (int k = 0; k < node->n_alias; k++)
-            if (drop[at++])
-                free(node->alias[k]);
-            else
-                node->alias[kept++] = node->alias[k];
-        node->n_alias = kept;
-    }
-    free(said);
-    free(drop);
-    return ZEP_OK;
-}
-
 int zep_slurm_index(struct zep_topo *topo, struct zep_names **names_out, struct zep_error *err)
 {
-    int rc = drop_shared_aliases(topo, err);
+    int rc = zep_topo_drop_shared_aliases(topo, err);
 
     return rc == ZEP_OK ? zep_names_new(topo, names_out, err) : rc;
 }
@@ -327,7 +253,7 @@ int zep_slurm_finish(struct zep_topo *topo, struct zep_error *err)
 
         topo->fabric[i].source = ZEP_SRC_CONTROLLER;
         drop_empty_switches(&topo->fabric[i]);
-        if (topo->fabric[i].n_switch && (rc = zep_fabric_settle(topo, &topo->fabric[i], err)) < 0)
+        if (topo->fabric[i].n_switch && (rc = zep_fabric_settle(topo, &topo->fabric[i], 0, err)) < 0)
             return rc;
     }
     return zep_topo_validate(topo, err);

@@ -151,8 +151,28 @@ static void warn_of_slip(struct zep_topo *topo, const struct zep_slurm_records *
     }
 }
 
+struct mark { /* the last leaf that named a node, + 1 */
+    int *leaf, cap, now;
+};
+
+static int mark_node(struct mark *m, int node, struct zep_error *err)
+{
+    int cap = m->cap, *p;
+
+    if (node < m->cap)
+        return ZEP_OK;
+    while (cap <= node)
+        cap = cap ? 2 * cap : 256;
+    if (!(p = zep_reallocarray(m->leaf, (size_t)cap, sizeof *p)))
+        return zep_error_nomem(err, "topology");
+    memset(p + m->cap, 0, (size_t)(cap - m->cap) * sizeof *p);
+    m->leaf = p;
+    m->cap = cap;
+    return ZEP_OK;
+}
+
 /* Nodes of a leaf or block: those that are new are added. */
-static int add_nodes(struct zep_topo *topo, struct zep_names *names, const struct zep_slurm_records *r, const struct zep_slurm_record *rec, struct zep_switch *sw, struct zep_error *err)
+static int add_nodes(struct zep_topo *topo, struct zep_names *names, struct mark *mark, const struct zep_slurm_records *r, const struct zep_slurm_record *rec, struct zep_switch *sw, struct zep_error *err)
 {
     struct zep_hostlist list = {0};
     struct zep_error why;
@@ -165,12 +185,22 @@ static int add_nodes(struct zep_topo *topo, struct zep_names *names, const struc
             rc = fail(r, rec, err, "%s '%s': Nodes: %s", rec->is_block ? "block" : "switch", rec->name, why.text);
         else if (topo->n_node >= MAX_NODES)
             rc = fail(r, rec, err, "more than %d nodes", MAX_NODES);
-        else if ((rc = zep_names_get(names, topo, list.name[i], &node, err)) == ZEP_OK && zep_switch_add_node(sw, node) < 0)
-            rc = zep_error_nomem(err, "topology");
+        else if ((rc = zep_names_get(names, topo, list.name[i], &node, err)) == ZEP_OK && (rc = mark_node(mark, node, err)) == ZEP_OK) {
+            if (mark->leaf[node] == mark->now) /* named twice */
+                continue;
+            mark->leaf[node] = mark->now;
+            if (zep_switch_add_node(sw, node) < 0)
+                rc = zep_error_nomem(err, "topology");
+        }
     }
     zep_hostlist_free(&list);
     warn_of_slip(topo, r, rec);
     return rc;
+}
+
+static int has_parent(const struct zep_switch *sw, int parent)
+{
+    return sw->n_parent && sw->parent[sw->n_parent - 1] == parent; /* a list is added at a time */
 }
 
 static int add_children(struct zep_fabric *f, const struct zep_switch_index *index, const struct zep_slurm_records *r, int self, struct zep_error *err)
@@ -189,6 +219,8 @@ static int add_children(struct zep_fabric *f, const struct zep_switch_index *ind
             rc = fail(r, rec, err, "switch '%s': child '%s' is not defined: expected a SwitchName=%s", rec->name, list.name[i], list.name[i]);
         else if (child == self)
             rc = fail(r, rec, err, "switch '%s' is its own child", rec->name);
+        else if (has_parent(&f->sw[child], self))
+            continue;
         else if (zep_switch_add_parent(&f->sw[child], self) < 0)
             rc = zep_error_nomem(err, "topology");
     }
@@ -201,6 +233,7 @@ static int build(struct zep_topo *topo, const struct zep_slurm_records *r, int u
     struct zep_fabric *f = zep_topo_add_fabric(topo, r->record[0].is_block ? "blocks" : "slurm", r->record[0].is_block ? ZEP_FABRIC_BLOCKS : ZEP_FABRIC_TREE);
     struct zep_switch_index *index = NULL;
     struct zep_names *names = NULL;
+    struct mark mark = {0};
     int rc = f ? ZEP_OK : zep_error_nomem(err, "topology"), at;
 
     if (rc < 0 || (rc = zep_switch_index_new(f, &index, err)) < 0 || (rc = zep_names_new(topo, &names, err)) < 0)
@@ -214,7 +247,10 @@ static int build(struct zep_topo *topo, const struct zep_slurm_records *r, int u
         else if (rec->nodes && rec->children && !union_above)
             rc = fail(r, rec, err, "switch '%s' has Nodes and Switches: expected one of them", rec->name);
         else if ((rc = zep_switch_index_get(index, f, rec->name, &at, err)) == ZEP_OK && rec->nodes && !rec->children)
-            rc = add_nodes(topo, names, r, rec, &f->sw[at], err);
+            {
+            mark.now = i + 1;
+            rc = add_nodes(topo, names, &mark, r, rec, &f->sw[at], err);
+        }
         else if (rc == ZEP_OK && !rec->nodes && !rec->children && !union_above)
             zep_topo_warn(topo, "%s:%d: %s '%s' has no nodes", r->file[rec->file], rec->line, rec->is_block ? "block" : "switch", rec->name);
         if (rc == ZEP_OK && rec->is_block && r->n_size && f->sw[at].n_node && f->sw[at].n_node < r->size[0])
@@ -231,10 +267,11 @@ static int build(struct zep_topo *topo, const struct zep_slurm_records *r, int u
     if (rc == ZEP_OK && !topo->n_node)
         rc = zep_error_set(err, ZEP_EINVAL, "%s: no %s has nodes", r->file[0], r->record[0].is_block ? "block" : "switch");
     if (rc == ZEP_OK)
-        rc = zep_fabric_settle(topo, f, err);
+        rc = zep_fabric_settle(topo, f, 0, err);
 out:
     zep_switch_index_free(index);
     zep_names_free(names);
+    free(mark.leaf);
     return rc;
 }
 

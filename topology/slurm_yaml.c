@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/arena.h"
 #include "common/yaml.h"
@@ -133,6 +134,19 @@ static int read_topology(struct reader *r, yaml *t, const char *origin, struct z
     return zep_slurm_records_build(&r->records, origin, 0, topo_out, r->err);
 }
 
+/* As Slurm's data parser: more words than true and false. */
+static int read_yes(struct reader *r, yaml *n, const char *key, int *out)
+{
+    static const char *const yes[] = {"y", "yes", "on", "t", "1"}, *const no[] = {"n", "no", "off", "f", "0"};
+
+    for (size_t i = 0; n->type == ZEP_YAML_SCALAR && i < sizeof yes / sizeof yes[0]; i++)
+        if (!strcasecmp(n->scalar, yes[i]) || !strcasecmp(n->scalar, no[i])) {
+            *out = !strcasecmp(n->scalar, yes[i]);
+            return ZEP_OK;
+        }
+    return zep_yaml_bool(r->doc, n, key, out, r->err);
+}
+
 /* The one that is the cluster's default; without such a mark the first. */
 static int choose(struct reader *r, yaml *root, int *chosen_out, int *n_default_out)
 {
@@ -145,7 +159,7 @@ static int choose(struct reader *r, yaml *root, int *chosen_out, int *n_default_
             return zep_yaml_error(r->doc, t, r->err, "expected 'topology: NAME' and one of tree, block, flat");
         if (!(d = zep_yaml_get(t, "cluster_default")))
             continue;
-        if ((rc = zep_yaml_bool(r->doc, d, "cluster_default", &is, r->err)) < 0)
+        if ((rc = read_yes(r, d, "cluster_default", &is)) < 0)
             return rc;
         if (is && n++ == 0)
             chosen = i;

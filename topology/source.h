@@ -36,8 +36,9 @@ struct zep_topo_want {
 };
 /* All sources merged (zep_topo_merge), NICs assigned, validated. The first source gives the name and the order of nodes. */
 int zep_topo_from(const struct zep_topo_want *want, struct zep_topo **topo_out, struct zep_error *err);
-/* A tree in which a node hangs on several leaves, one for each NIC, is of rails: set kind accordingly. Warns of nodes on no switch, on two leaves, of separate trees. */
-int zep_fabric_settle(struct zep_topo *topo, struct zep_fabric *fabric, struct zep_error *err);
+/* A tree in which a node hangs on several leaves, one for each NIC, is of rails: set kind accordingly. Warns of nodes on no switch, on two leaves, of separate trees.
+ * joined: cables that are no part of the tree connect its parts, so that separate trees are none. */
+int zep_fabric_settle(struct zep_topo *topo, struct zep_fabric *fabric, int joined, struct zep_error *err);
 
 /* The text of one source after another (names are for messages). */
 int zep_topo_from_slurm_conf(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);

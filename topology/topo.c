@@ -72,6 +72,7 @@ void zep_nic_clear(struct zep_nic *c)
     free(c->key);
     free(c->name);
     free(c->link);
+    free(c->guid);
     free(c->bond);
     free(c->bus);
     *c = (struct zep_nic){0};
@@ -389,6 +390,23 @@ const char *zep_node_note(const struct zep_node *node, const char *key)
     return NULL;
 }
 
+void zep_topo_clear_notes(struct zep_topo *topo, const char *origin)
+{
+    char *copy = strdup(origin);
+    int kept = 0;
+
+    for (int i = 0; i < topo->n_warning; i++)
+        if (strstr(topo->warning[i], " not among the "))
+            free(topo->warning[i]);
+        else
+            topo->warning[kept++] = topo->warning[i];
+    topo->n_warning = kept;
+    if (copy) {
+        free(topo->origin);
+        topo->origin = copy;
+    }
+}
+
 int zep_topo_add_conflict(struct zep_topo *topo, const char *where, const char *what, const char *kept, enum zep_source kept_source, const char *lost, enum zep_source lost_source)
 {
     struct zep_conflict *c = room(topo->conflict, topo->n_conflict, &topo->cap_conflict, sizeof *c);
@@ -426,6 +444,9 @@ int zep_topo_warn(struct zep_topo *topo, const char *fmt, ...)
     vsnprintf(line, sizeof line, fmt, ap);
     va_end(ap);
     zep_text_clean(line);
+    for (int i = 0; i < topo->n_warning && topo->n_warning < 1000; i++)
+        if (!strcmp(topo->warning[i], line)) /* once is enough */
+            return ZEP_OK;
     if (!(text = strdup(line)))
         return ZEP_ENOMEM;
     topo->warning[topo->n_warning++] = text;

@@ -56,6 +56,7 @@ struct zep_device {
     enum zep_source nic_source; /* who says so; derived from distances where it is not the user */
     int n_more;             /* further NICs that are this device's alone */
     int *more;
+    unsigned char field_source[8]; /* used by merging: sources of fields that are others than `source`; 0: that */
     unsigned char *nic_dist;    /* [n_nic of the node] enum zep_distance, where a source says them; NULL: from bus and numa */
     unsigned char *peer_dist;   /* [n_device of the node], likewise */
     unsigned char *peer_nvlink; /* [n_device of the node] NVLinks (or xGMI links) to each, NULL unknown */
@@ -66,12 +67,14 @@ struct zep_nic {
     char *name; /* "mlx5_0", "nic0" */
     enum zep_source source;
     char *link; /* "infiniband" or "ethernet", or NULL */
+    char *guid; /* of its InfiniBand adapter, 16 hex digits, or NULL */
     char *bond; /* the bond that it is a part of, or NULL */
     char *bus;  /* as a device's */
     int numa;   /* -1 unknown */
     int up;     /* 1, 0 (down), -1 unknown */
     int rdma;   /* has a verbs device (InfiniBand, RoCE, EFA): 1, 0, -1 unknown */
     int pcie_width; /* 0 unknown */
+    unsigned char field_source[8]; /* as a device's */
     struct zep_fact bw;
 };
 
@@ -89,6 +92,7 @@ struct zep_node {
     int sockets, cores_per_socket, threads_per_core; /* 0 unknown */
     int n_numa;     /* 0 unknown */
     int64_t mem_bytes;
+    unsigned char field_source[4]; /* as a device's, of sockets to n_numa */
     enum zep_source cpu_source, mem_source, state_source; /* of sockets to n_numa; of mem_bytes; of state and model */
     int n_device;
     struct zep_device *device;

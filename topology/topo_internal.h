@@ -6,12 +6,21 @@
 
 /* "1g.10gb", "3g.20gb", "1g.10gb.me" */
 int zep_is_mig_profile(const char *text);
+/* Forgets warnings about sources that are not among the others ("... not among the N of ...") and shortens the origin to the name given. */
+void zep_topo_clear_notes(struct zep_topo *topo, const char *origin);
 /* Frees what they own. */
 void zep_device_clear(struct zep_device *d);
 void zep_nic_clear(struct zep_nic *c);
 
 /* 0: no such name. */
 int zep_source_from_name(const char *name, enum zep_source *out);
+
+/* Drops aliases that are names of several nodes: they name none (one address for all slurmd of a machine, instance "0" of each scale set). */
+int zep_topo_drop_shared_aliases(struct zep_topo *topo, struct zep_error *err);
+/* PCI addresses are written with four or eight digits of domain, in either case. Equal texts are equal, too. */
+int zep_same_pci(const char *a, const char *b);
+/* "0000:17:00.0", also with a port ("0000:17:00.0/2") */
+int zep_is_pci(const char *key);
 
 /* Levels from the leaves up; a cycle is an error. */
 int zep_fabric_set_levels(struct zep_fabric *f, struct zep_error *err);

@@ -22,7 +22,7 @@ struct matrix {
     int dev[MAX_COLUMN], nic[MAX_COLUMN]; /* index in the node, -1 */
     unsigned char *cell, *link;  /* [n][n] enum zep_distance; NVLinks */
     char *row_seen;
-    int has_numa;                /* the header has a column of NUMA domains */
+    int has_numa, n_tail;        /* the header has a column of NUMA domains; columns behind the NICs */
     int n_glued, glued;          /* GPU rows whose last columns run together, line of the first */
     int last_line;               /* of the matrix */
 };
@@ -68,7 +68,7 @@ static int parse_cell(const char *s, unsigned char *dist, unsigned char *links)
             return 1;
         }
     if (!strncmp(s, "NV", 2) && isdigit((unsigned char)s[2]) && s[2 + strspn(s + 2, "0123456789")] == '\0') {
-        *links = (unsigned char)atoi(s + 2);
+        *links = (unsigned char)(atoi(s + 2) > 255 ? 255 : atoi(s + 2));
         return 1;
     }
     return 0;
@@ -78,8 +78,10 @@ static int add_columns(struct matrix *m, char **word, int n)
 {
     struct zep_node *node = &m->topo->node[0];
 
-    for (int i = 0; i < n; i++)
-        m->has_numa |= !strcmp(word[i], "NUMA");
+    for (int i = 0; i < n; i++) {
+        m->has_numa |= !strcmp(word[i], "NUMA") && i + 1 < n && !strcmp(word[i + 1], "Affinity");
+        m->n_tail += !strcmp(word[i], "Affinity") || !strcmp(word[i], "ID"); /* "CPU Affinity", "NUMA Affinity", "GPU NUMA ID" */
+    }
     for (int i = 0; i < n && strcmp(word[i], "CPU") && strcmp(word[i], "NUMA"); i++) {
         char key[80];
 
@@ -134,17 +136,18 @@ static int is_beginning(const struct matrix *m, const char *word)
 /* What follows the cells of a GPU: cores, NUMA domain. Columns that run together ("0-31,64-950") tell no domain. */
 static int read_tail(struct matrix *m, struct zep_device *d, char **word, int n)
 {
-    char *end;
-    long numa;
+    char *end = NULL;
+    long numa = -1;
 
     if (n < 1 || !isdigit((unsigned char)word[0][0]))
         return ZEP_OK;
-    if (m->has_numa && (n < 2 || !isdigit((unsigned char)word[1][0]) || strchr(word[1], '-'))) {
+    if (n < m->n_tail) {
         if (m->n_glued++ == 0)
             m->glued = m->last_line;
         return ZEP_OK;
     }
-    numa = m->has_numa ? strtol(word[1], &end, 10) : -1;
+    if (m->has_numa && n > 1 && isdigit((unsigned char)word[1][0])) /* "N/A" and "0-1" (several) name no domain */
+        numa = strtol(word[1], &end, 10);
     if (numa >= 0 && !*end && numa < 65536)
         d->numa = (int)numa;
     return (d->cores = strdup(word[0])) ? ZEP_OK : zep_error_nomem(m->err, m->name);

@@ -9,6 +9,8 @@
 #include "common/arena.h"
 #include "common/encode.h"
 
+#define MAX_PARTS 4096 /* devices, NICs of a node */
+
 const char *const zep_dev_kind_names[] = {"none", "cpu", "gpu", NULL};
 const char *const zep_distance_names[] = {"unknown", "switch", "switches", "bridge", "numa", "system", NULL};
 const char *const zep_fabric_kind_names[] = {"none", "tree", "rails", "blocks", NULL};
@@ -44,7 +46,7 @@ static int check_texts(const struct zep_node *n, struct zep_error *err)
         const struct zep_nic *c = &n->nic[i];
 
         if ((rc = check_text(where, "NIC", c->key, err)) < 0 || (rc = check_text(where, "NIC", c->name, err)) < 0 || (rc = check_text(where, "link", c->link, err)) < 0 ||
-            (rc = check_text(where, "bond", c->bond, err)) < 0 || (rc = check_text(where, "bus", c->bus, err)) < 0)
+            (rc = check_text(where, "GUID", c->guid, err)) < 0 || (rc = check_text(where, "bond", c->bond, err)) < 0 || (rc = check_text(where, "bus", c->bus, err)) < 0)
             return rc;
     }
     return ZEP_OK;
@@ -54,6 +56,8 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
 {
     if (zep_check_hostname(n->id, err) < 0)
         return zep_error_prefix(err, "node");
+    if (n->n_device > MAX_PARTS || n->n_nic > MAX_PARTS)
+        return zep_error_set(err, ZEP_EINVAL, "node '%s': %d devices and %d NICs: expected at most %d of each", n->id, n->n_device, n->n_nic, MAX_PARTS);
     for (int i = 0; i < n->n_alias; i++)
         if (zep_check_hostname(n->alias[i], err) < 0)
             return zep_error_prefix(err, "node '%s': alias", n->id);

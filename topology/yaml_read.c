@@ -174,7 +174,7 @@ static int get_fact(struct reader *r, yaml *map, const char *key, int is_time, s
 
 static int read_nic(struct reader *r, yaml *n, struct zep_node *node)
 {
-    static const char *const known[] = {"key", "name", "source", "link", "bond", "bus", "numa", "up", "rdma", "pcie_width", "bandwidth", NULL};
+    static const char *const known[] = {"key", "name", "source", "link", "guid", "bond", "bus", "numa", "up", "rdma", "pcie_width", "bandwidth", NULL};
     const char *key = NULL, *name = NULL;
     struct zep_nic *c;
     int rc;
@@ -185,7 +185,7 @@ static int read_nic(struct reader *r, yaml *n, struct zep_node *node)
         return fail(r, n, "a NIC without key%s", " and name");
     if (!(c = zep_node_add_nic(node, key ? key : name, name ? name : key)))
         return zep_error_nomem(r->err, "topology");
-    if ((rc = get_source(r, n, "source", &c->source)) < 0 || (rc = get_copy(r, n, "link", &c->link)) < 0 || (rc = get_copy(r, n, "bond", &c->bond)) < 0 || (rc = get_copy(r, n, "bus", &c->bus)) < 0 ||
+    if ((rc = get_source(r, n, "source", &c->source)) < 0 || (rc = get_copy(r, n, "link", &c->link)) < 0 || (rc = get_copy(r, n, "guid", &c->guid)) < 0 || (rc = get_copy(r, n, "bond", &c->bond)) < 0 || (rc = get_copy(r, n, "bus", &c->bus)) < 0 ||
         (rc = get_int(r, n, "numa", 0, 65535, &c->numa)) < 0 || (rc = get_yes(r, n, "up", &c->up)) < 0 || (rc = get_yes(r, n, "rdma", &c->rdma)) < 0 ||
         (rc = get_int(r, n, "pcie_width", 1, 64, &c->pcie_width)) < 0)
         return rc;

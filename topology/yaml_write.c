@@ -87,6 +87,7 @@ static void put_nic(struct zep_buf *b, const struct zep_nic *c)
     put_scalar(b, in, "name", c->name);
     put_source(b, in, "source", c->source);
     put_scalar(b, in, "link", c->link);
+    put_scalar(b, in, "guid", c->guid);
     put_scalar(b, in, "bond", c->bond);
     put_scalar(b, in, "bus", c->bus);
     put_int(b, in, "numa", c->numa, -1);

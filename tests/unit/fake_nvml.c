@@ -108,7 +108,7 @@ int nvmlDeviceGetNvLinkState(nvml_device_t d, unsigned l, int *up)
 int nvmlDeviceGetNvLinkVersion(nvml_device_t d, unsigned l, unsigned *v)
 {
     (void)d, (void)l;
-    *v = 3;
+    *v = 6; /* NVLink 4.0 */
     return 0;
 }
 

@@ -364,6 +364,9 @@ START_TEST(nvml)
     for (const struct part *p = m->part; p->what != END; p++)
         part[n++] = (struct part *)p;
     put_xml(m, part, n);
+    put_file("Device Minor: \t 3\n", "proc/driver/nvidia/gpus/0000:23:00.0/information"); /* the kernel's files tell of the slices, too */
+    put_file("", "proc/driver/nvidia/capabilities/gpu3/mig/gi1/ci0/access");
+    put_file("", "proc/driver/nvidia/capabilities/gpu3/mig/gi2/ci0/access");
     snprintf(lib, sizeof lib, "%s/tests/unit/.libs/fake_nvml.so", build ? build : ".");
     t = detect(lib);
     ck_assert_int_eq(t->node[0].n_device, 9); /* two slices in place of one GPU */

@@ -353,10 +353,185 @@ START_TEST(nodes_on_upper_switches)
     zep_topo_free(u);
     free(t->fabric[0].sw[0].name);
     t->fabric[0].sw[0].name = strdup("a b");
-    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_EINVAL);
-    ck_assert_ptr_nonnull(strstr(err.text, "switch 'a b': Slurm takes names of 1 to 64 characters"));
+    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_OK); /* a name that Slurm does not take */
+    ck_assert_ptr_nonnull(strstr(b.data, "SwitchName=s0 Nodes=n[1-2]\n"));
+    zep_buf_free(&b);
+    free(t->fabric[0].sw[0].name); /* a path of a cloud's labels */
+    t->fabric[0].sw[0].name = strdup("0123456789abcdef0123456789abcdef/0123456789abcdef0123456789abcdef/r1");
+    ck_assert_int_eq(zep_topo_to_slurm_conf(t, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "SwitchName=r1 Nodes=n[1-2]\n"));
     zep_buf_free(&b);
     zep_topo_free(t);
+}
+END_TEST
+
+/* --- what a review found --- */
+
+START_TEST(other_numbering)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  nics: [{key: '0000:1a:00.0', name: mlx5_0, source: node, bandwidth: 200Gb/s}, {key: '0000:3b:00.0', name: mlx5_1, source: node}]\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- id: n1\n  nics: [{key: '0000:5c:00.0', name: mlx5_0, source: node, bandwidth: 100Gb/s}, {key: '0000:1a:00.0', name: mlx5_1, source: node}]\n"));
+    ck_assert_int_eq(t->node[0].n_nic, 3); /* a name is nothing where both have an address */
+    ck_assert_double_eq_tol(t->node[0].nic[0].bw.value, 25e9, 1);
+    ck_assert_str_eq(t->node[0].nic[2].key, "0000:5c:00.0");
+    zep_topo_free(t);
+}
+END_TEST
+
+/* The user's word holds also where it only counts, in either order. */
+START_TEST(counted_precedence)
+{
+    static const char mine[] = HEAD "D\nnodes:\n- id: n1\n  nics: [{key: nic0, bandwidth: 100Gb/s}, {key: nic1, bandwidth: 100Gb/s}]\n  devices: [{key: gpu0, bandwidth: 100GB/s}]\n";
+    static const char node[] = HEAD "A\nnodes:\n- id: n1\n  nics: [{key: '0000:01:00.0', name: mlx5_0, source: node, bandwidth: {value: 200Gb/s, source: node}}, {key: '0000:02:00.0', name: mlx5_1, source: node}]\n"
+                               "  devices: [{key: '0000:03:00.0', source: node, bandwidth: {value: 300GB/s, source: node}}]\n";
+
+    for (int i = 0; i < 2; i++) {
+        struct zep_topo *t = parse(i ? mine : node);
+
+        merge(t, parse(i ? node : mine));
+        ck_assert_int_eq(t->node[0].n_nic, 2);
+        ck_assert_double_eq_tol(t->node[0].nic[0].bw.value, 12.5e9, 1);
+        ck_assert_double_eq_tol(t->node[0].nic[1].bw.value, 12.5e9, 1);
+        ck_assert_double_eq_tol(t->node[0].device[0].bw.value, 100e9, 1);
+        ck_assert_int_ge(find_conflict(t, "node n1, NIC mlx5_0", "bandwidth"), 0);
+        zep_topo_free(t);
+    }
+}
+END_TEST
+
+/* A weak fact does not become a strong one because it stands beside one. */
+START_TEST(fields_keep_their_source)
+{
+    struct zep_topo *t = parse(HEAD "U\nnodes:\n- {id: n1, sockets: 2, devices: [{key: '0000:01:00.0', memory: 80GB}]}\n");
+
+    merge(t, parse(HEAD "L\nnodes:\n- {id: n1, cores_per_socket: 99, cpu_source: label, devices: [{key: '0000:01:00.0', source: label, numa: 1}]}\n"));
+    merge(t, parse(HEAD "N\nnodes:\n- {id: n1, cores_per_socket: 8, sockets: 1, cpu_source: node, devices: [{key: '0000:01:00.0', source: node, numa: 0, memory: 40GB}]}\n"));
+    ck_assert_int_eq(t->node[0].device[0].numa, 0);
+    ck_assert_int_eq(t->node[0].device[0].mem_bytes, 80000000000);
+    ck_assert_int_eq(t->node[0].cores_per_socket, 8);
+    ck_assert_int_eq(t->node[0].sockets, 2);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* One NIC more does not make the others' places forgotten. */
+START_TEST(one_more)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  nics: [{key: mlx5_0}, {key: mlx5_1}]\n  devices:\n  - {key: '0000:01:00.0', nic_distances: [switch, system], nvlinks: [0, 4]}\n  - {key: '0000:02:00.0', nic_distances: [system, switch], nvlinks: [4, 0]}\n");
+    struct zep_error err = {0};
+
+    merge(t, parse(HEAD "B\nnodes:\n- id: n1\n  nics: [{key: mlx5_2, source: node}]\n  devices: [{key: '0000:09:00.0', source: node}]\n"));
+    ck_assert_int_eq(t->node[0].n_nic, 3);
+    ck_assert_int_eq(zep_node_nic_distance(&t->node[0], 0, 2), ZEP_DIST_UNKNOWN);
+    ck_assert_int_eq(t->node[0].device[1].peer_nvlink[0], 4);
+    ck_assert_int_eq(zep_topo_assign_nics(t, &err), ZEP_OK);
+    ck_assert_int_eq(t->node[0].device[0].nic, 0);
+    ck_assert_int_eq(t->node[0].device[1].nic, 1);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* nvidia-smi numbers by PCI address: its relations are of those GPUs, whatever the order in which they are listed. */
+START_TEST(numbered_by_address)
+{
+    static const char smi[] = HEAD "S\nnodes:\n- id: n1\n  nics: [{key: mlx5_0, source: node}, {key: mlx5_1, source: node}]\n  devices:\n  - {key: gpu0, source: node, nic_distances: [switch, system], nvlinks: [0, 18]}\n"
+                              "  - {key: gpu1, source: node, nic_distances: [system, switch], nvlinks: [18, 0]}\n";
+    static const char hw[] = HEAD "H\nnodes:\n- id: n1\n  nics: [{key: '0000:31:00.0', name: mlx5_1, source: node}, {key: '0000:21:00.0', name: mlx5_0, source: node}]\n  devices: [{key: '0000:30:00.0', source: node}, {key: '0000:20:00.0', source: node}]\n";
+    struct zep_error err = {0};
+
+    for (int i = 0; i < 2; i++) {
+        struct zep_topo *t = parse(i ? smi : hw);
+
+        merge(t, parse(i ? hw : smi));
+        ck_assert_int_eq(zep_topo_assign_nics(t, &err), ZEP_OK);
+        for (int k = 0; k < 2; k++) {
+            ck_assert_int_ge(t->node[0].device[k].nic, 0);
+            ck_assert_str_eq(t->node[0].nic[t->node[0].device[k].nic].name, !strcmp(t->node[0].device[k].key, "0000:20:00.0") ? "mlx5_0" : "mlx5_1");
+            ck_assert_int_eq(t->node[0].device[k].peer_nvlink[!k], 18);
+        }
+        zep_topo_free(t);
+    }
+}
+END_TEST
+
+/* A fabric that is known by GUIDs, and the node by addresses; and adapters that do not say their names. */
+START_TEST(guids)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  nics: [{key: '0000:01:00.0', name: mlx5_0, source: node, guid: 0c42a10300abcdef}]\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- id: n1\n  nics: [{key: H-0c42a10300abcdef, name: node-x, source: controller, guid: 0c42a10300abcdef, up: true}]\nfabrics: [{name: ib, switches: [{name: l0, nodes: n1, port: 0}]}]\n"));
+    ck_assert_int_eq(t->node[0].n_nic, 1);
+    ck_assert_int_eq(t->node[0].nic[0].up, 1);
+    merge(t, parse(HEAD "C\nnodes:\n- id: n1\n  nics: [{key: H-99, name: HCA-1, source: controller}]\n"));
+    ck_assert_int_eq(t->node[0].n_nic, 1);
+    ck_assert_int_eq(t->n_conflict, 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* Two sources that know one tree by name, and place nodes otherwise: the stronger one holds. */
+START_TEST(stale_tree)
+{
+    struct zep_topo *t = parse(HEAD "A\n" NODES4 TREE("slurm", "site", "n[1-2]", "n[3-4]"));
+    const struct zep_fabric *f;
+
+    merge(t, parse(HEAD "B\n" NODES4 "fabrics:\n- name: slurm\n  source: controller\n  switches:\n  - {name: l0, parents: [top], nodes: 'n[1,3]'}\n  - {name: l1, parents: [core], nodes: 'n[2,4]'}\n  - {name: top}\n  - {name: core}\n"));
+    f = &t->fabric[0];
+    ck_assert_int_eq(t->n_fabric, 1);
+    ck_assert_int_eq(f->sw[0].n_node, 2);
+    ck_assert_int_eq(f->sw[1].n_node, 2);
+    ck_assert_int_eq(zep_topo_node_distance(t, 0, 2), 1);
+    ck_assert_int_eq(find_conflict(t, "node n2", "switch") >= 0, 1);
+    ck_assert_int_eq(find_conflict(t, "node n3", "switch") >= 0, 1);
+    ck_assert_int_eq(find_conflict(t, "fabric slurm, switch l1", "switch above") >= 0, 1);
+    ck_assert_int_eq(f->sw[1].n_parent, 1);
+    ck_assert_str_eq(f->sw[f->sw[1].parent[0]].name, "core");
+    zep_topo_free(t);
+}
+END_TEST
+
+/* Keys that no other machine has do not make each node a kind of its own. */
+START_TEST(own_keys)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, nics: [{key: H-1, name: mlx5_0, up: true}], devices: [{key: MIG-1, mig: 1g.10gb}]}\n- {id: n2, nics: [{key: H-2, name: mlx5_0, up: true}], devices: [{key: MIG-2, mig: 1g.10gb}]}\n"
+                               "- {id: n3, nics: [{key: H-3, name: mlx5_0, up: false}], devices: [{key: MIG-3, mig: 1g.10gb}]}\n");
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_uint_eq(zep_node_digest(&t->node[0]), zep_node_digest(&t->node[1]));
+    ck_assert_int_eq(zep_topo_siblings(t, collect, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "node 'n3': NIC mlx5_0 (H-3) is down, up on its 2 siblings\n");
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* Measurements scatter: that is no difference. */
+START_TEST(scatter)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, nics: [{key: a, bandwidth: {value: 24.8GB/s, source: measured}}]}\n- {id: n2, nics: [{key: a, bandwidth: {value: 24.7GB/s, source: measured}}]}\n"
+                               "- {id: n3, nics: [{key: a, bandwidth: {value: 12GB/s, source: measured}}]}\n");
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_siblings(t, collect, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "node 'n3': NIC a (a): bandwidth 12GB/s, 24.8GB/s on its 2 siblings\n");
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(diff_by_alias)
+{
+    struct zep_topo *a = parse(HEAD "A\nnodes: [{id: n1.site.org, aliases: [n1]}]\n"), *b = parse(HEAD "B\nnodes: [{id: n1}]\n");
+    struct zep_buf out = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_diff(a, b, &out, &err), ZEP_OK);
+    ck_assert_msg(!out.len, "%s", out.data);
+    zep_topo_free(a);
+    zep_topo_free(b);
 }
 END_TEST
 
@@ -475,6 +650,16 @@ int main(void)
     tcase_add_test(t, hostfiles);
     tcase_add_test(t, presets_read_back);
     tcase_add_test(t, yaml_large);
+    tcase_add_test(t, other_numbering);
+    tcase_add_test(t, counted_precedence);
+    tcase_add_test(t, fields_keep_their_source);
+    tcase_add_test(t, one_more);
+    tcase_add_test(t, numbered_by_address);
+    tcase_add_test(t, guids);
+    tcase_add_test(t, stale_tree);
+    tcase_add_test(t, own_keys);
+    tcase_add_test(t, scatter);
+    tcase_add_test(t, diff_by_alias);
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
     failed = srunner_ntests_failed(r);

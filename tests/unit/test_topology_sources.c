@@ -80,6 +80,7 @@ static const struct {
     {"comments, an escaped #, continued lines", "# top\nSwitchName=l\\#0 Nodes=a1,\\\na2 # here \\\nSwitchName=l1 Nodes=a3 \\\n  LinkSpeed=7\nSwitchName=t Switches=l\\#0,l1\n", 3, 3, 1, 0, NULL},
     {"an even run of backslashes does not continue", "SwitchName=l0 Nodes=a1 # \\\\\nSwitchName=l1 Nodes=a2\nSwitchName=t Switches=l0,l1", 2, 3, 1, 0, NULL},
     {"two parents", "SwitchName=l0 Nodes=a1\nSwitchName=l1 Nodes=a2\nSwitchName=s0 Switches=l[0-1]\nSwitchName=s1 Switches=l[0-1]\n", 2, 4, 1, 0, NULL},
+    {"named twice", "SwitchName=l0 Nodes=a[1-3],a2\nSwitchName=t Switches=l0,l0\n", 3, 2, 1, 0, NULL},
     {"an empty leaf", "SwitchName=l0 Nodes=a1\nSwitchName=l1\nSwitchName=s0 Switches=l[0-1]\n", 1, 3, 1, 1, "f:2: switch 'l1' has no nodes"},
     {"two trees", "SwitchName=l0 Nodes=a1\nSwitchName=l1 Nodes=a2\n", 2, 2, 0, 1, "fabric 'slurm' is 2 separate fabrics without a common root ('l0' with 1 node, 'l1' with 1 node): no path is known between their nodes"},
     {"a node on two leaves", "SwitchName=l0 Nodes=a[1-3]\nSwitchName=l1 Nodes=a[3-4]\nSwitchName=s0 Switches=l[0-1]\n", 4, 3, 1, 1, "node 'a3' hangs on two switches: 'l0' and 'l1'"},
@@ -325,6 +326,20 @@ START_TEST(gres)
     zep_topo_free(u);
     zep_topo_free(base);
     must_fail(zep_topo_from_gres_conf, "Name=gpu Count=8\n", "f:1: no NodeName: the line is meant for every node: name the nodes by a source before this one (--from topology.conf --from gres.conf)");
+    /* a line for each GPU, in another order, with the links of each; a MIG slice of several files */
+    t = must_load(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu File=/dev/nvidia1 Cores=1 Links=4,-1\nNodeName=n1 Name=gpu File=/dev/nvidia0 Cores=0 Links=-1,4\n"
+                                           "NodeName=n2 Name=gpu Type=1g.10gb MultipleFiles=/dev/nvidia4,/dev/nvidia-caps/nvidia-cap12,/dev/nvidia-caps/nvidia-cap13\n");
+    ck_assert_str_eq(t->node[0].device[0].key, "gpu0");
+    ck_assert_str_eq(t->node[0].device[0].cores, "0");
+    ck_assert_int_eq(t->node[0].device[0].peer_nvlink[1], 4);
+    ck_assert_int_eq(t->node[0].device[1].peer_nvlink[0], 4);
+    ck_assert_int_eq(t->node[1].n_device, 1);
+    ck_assert_str_eq(t->node[1].device[0].mig, "1g.10gb");
+    zep_topo_free(t);
+    t = must_load(zep_topo_from_gres_conf, "AutoDetect=nvml\n"); /* the usual one */
+    ck_assert_int_eq(t->n_node, 0);
+    ck_assert(has_warning(t, "f:1: AutoDetect finds the GPUs on the nodes: none are listed here"));
+    zep_topo_free(t);
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=many\n", "f:1: Count: 'many': expected a whole number");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu File=/dev/nvidia[0-\n", "f:1: File '/dev/nvidia[0-': host list '/dev/nvidia[0-': '[' without ']'");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Coers=1\n", "f:1: unknown key 'Coers' (did you mean 'Cores'?)");
@@ -399,6 +414,28 @@ START_TEST(kube_resources)
     ck_assert_int_eq(t->fabric[0].kind, ZEP_FABRIC_BLOCKS); /* one NVLink domain, split at the last dot */
     ck_assert_int_eq(t->fabric[0].sw[sw(t, "uuid.a")].n_node, 2);
     ck_assert(has_warning(t, "no node has labels that say where it hangs"));
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(kube_pools)
+{
+    struct zep_topo *t = must_load(zep_topo_from_nodelist, LIST(NODE("a", "", ", \"spec\": {\"providerID\": \"azure:///x/gpu/virtualMachines/0\"}, \"status\": {\"addresses\": [{\"address\": \"10.0.0.1\"}]}") ","
+                                                                    NODE("b", "", ", \"spec\": {\"providerID\": \"azure:///x/sys/virtualMachines/0\"}, \"status\": {\"addresses\": [{\"address\": \"10.0.0.1\"}]}")));
+
+    ck_assert_int_eq(t->n_node, 2); /* two scale sets count from 0, each */
+    ck_assert_int_eq(zep_topo_find_node(t, "10.0.0.1"), -1);
+    zep_topo_free(t);
+    t = must_load(zep_topo_from_nodelist, LIST(NODE("only", "\"node-role.kubernetes.io/control-plane\": \"\"", "")));
+    ck_assert_int_eq(t->n_node, 1); /* a cluster of one machine */
+    zep_topo_free(t);
+    t = must_load(zep_topo_from_nodelist, LIST(NODE("a", "\"node-role.kubernetes.io/control-plane\": \"\"", ", \"status\": {\"allocatable\": {\"amd.com/gpu\": \"8\"}}") "," NODE("b", "", "")));
+    ck_assert_int_eq(t->n_node, 2);
+    ck_assert_int_eq(t->node[0].n_device, 8);
+    zep_topo_free(t);
+    t = must_load(zep_topo_from_nodelist, LIST(NODE("a", "\"cloud.google.com/gce-topology-host\": \"h1\", \"cloud.google.com/gce-topology-subblock\": \"s\", \"cloud.google.com/gce-topology-block\": \"b\"", "") ","
+                                                    NODE("b", "\"cloud.google.com/gce-topology-host\": \"h2\", \"cloud.google.com/gce-topology-subblock\": \"s\", \"cloud.google.com/gce-topology-block\": \"b\"", "")));
+    ck_assert_int_eq(zep_topo_node_distance(t, 0, 1), 1); /* the host is the machine, not a switch */
     zep_topo_free(t);
 }
 END_TEST
@@ -499,6 +536,21 @@ START_TEST(ib_management)
 }
 END_TEST
 
+/* Two leaves back to back, quotes in a description, a second port. */
+START_TEST(ib_odd)
+{
+    struct zep_topo *t = must_load(zep_topo_from_ibnetdiscover,
+        IB_SWITCH("a0", TO_CA("1", "10") TO_SW("40", "b0", "40"), "leafA") IB_SWITCH("b0", TO_CA("1", "20") TO_SW("40", "a0", "40"), "leafB")
+        IB_CA("10", "[2](1) \"S-a0\"[1] # lid 5 lmc 0 \"leafA\" lid 1 4xEDR\n", "n1 \"mlx5_0\"") IB_CA("20", "[1](1) \"S-b0\"[1] # 4xEDR\n", "n2 mlx5_0"));
+
+    ck_assert(has_warning(t, "1 cable between switches of one level is no part of the tree"));
+    ck_assert(!has_warning(t, "separate fabrics"));
+    ck_assert_str_eq(t->node[0].nic[0].name, "mlx5_0:2");
+    ck_assert_str_eq(t->node[0].nic[0].guid, "10");
+    zep_topo_free(t);
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } ib_bad[] = {
@@ -538,6 +590,7 @@ static const struct {
     {"a virtual machine", "\tGPU0\tGPU1\tNIC0\tNIC1\nGPU0\tX \tNV4\tPHB\tPHB\nGPU1\tNV4\tX \tPHB\tPHB\nNIC0\tPHB\tPHB\tX \tPHB\nNIC1\tPHB\tPHB\tPHB\tX \n", {NULL, NULL}, "all 2 NICs are equally far from all 2 devices"},
     {"cut in the middle", "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\nGPU0\t X \tNV4\tPIX\tSYS\t0-3\t0\nGPU1\tNV4\t X \tSYS\tPIX\t4-7\t1\nNIC0\tPIX\tSYS\t X \tSYS\nNI", {"NIC0", "NIC1"}, "f:5: the text is cut inside of a row ('NI')"},
     {"a row that is cut is a column of the others", "\tGPU0\tGPU1\tNIC0\tNIC1\tNODE\nGPU0\t X \tNV4\tPIX\tSYS\tX", {NULL}, NULL},
+    {"no NUMA domain to name", "\tGPU0\tNIC0\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tPIX\t0-23\tN/A\t\tN/A\nNIC0\tPIX\t X \n", {"NIC0"}, NULL},
     {"columns that run together", "\tGPU0\tGPU1\tNIC0\tNIC1\tCPU Affinity\tNUMA Affinity\tGPU NUMA ID\nGPU0\t X \tNV8\tPXB\tSYS\t0-31,64-950\t\tN/A\nGPU1\tNV8\t X \tSYS\tPXB\t32-63,96-127\t1\t\tN/A\nNIC0\tPXB\tSYS\t X \tSYS\nNIC1\tSYS\tPXB\tSYS\t X \n",
      {"NIC0", "NIC1"}, "f:2: the columns of cores and NUMA domain run together in 1 row"},
 };
@@ -625,6 +678,23 @@ START_TEST(nccl)
 }
 END_TEST
 
+/* A card of two ports on one function; links to switches; letters in either case. */
+START_TEST(nccl_odd)
+{
+    struct zep_topo *t = must_load(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:0C:00.0\" class=\"0x030200\"><gpu dev=\"0\"><nvlink target=\"0000:c1:00.0\" count=\"18\" tclass=\"0x068000\"/></gpu></pci>"
+        "<pci busid=\"0000:0d:00.0\" class=\"0x030200\"><gpu dev=\"1\"><nvlink target=\"0000:c1:00.0\" count=\"16\" tclass=\"0x068000\"/></gpu></pci>"
+        "<pci busid=\"0000:18:00.0\" class=\"0x020700\"><nic><net name=\"mlx5_0\" speed=\"200000\"/><net name=\"mlx5_1\" speed=\"100000\"/></nic></pci></cpu></system>");
+
+    ck_assert_int_eq(t->node[0].device[0].peer_nvlink[1], 16);
+    ck_assert_int_eq(t->node[0].device[1].peer_nvlink[0], 16);
+    ck_assert_int_eq(t->node[0].n_nic, 2);
+    ck_assert_str_eq(t->node[0].nic[1].key, "0000:18:00.0/2");
+    ck_assert_double_eq_tol(t->node[0].nic[0].bw.value, 25e9, 1);
+    ck_assert_double_eq_tol(t->node[0].nic[1].bw.value, 12.5e9, 1);
+    zep_topo_free(t);
+}
+END_TEST
+
 static const struct {
     const char *text, *message;
 } nccl_bad[] = {
@@ -709,6 +779,8 @@ int main(void)
     tcase_add_test(t, kube_aws_order);
     tcase_add_test(t, kube_resources);
     tcase_add_test(t, kube_levels);
+    tcase_add_test(t, kube_pools);
+    tcase_add_test(t, ib_odd);
     tcase_add_loop_test(t, kube_refused, 0, ROWS(kube_bad));
     tcase_add_test(t, ib_rails);
     tcase_add_test(t, ib_management);
@@ -717,6 +789,7 @@ int main(void)
     tcase_add_loop_test(t, topo_m_refused, 0, ROWS(topo_m_bad));
 #ifdef HAVE_EXPAT
     tcase_add_test(t, nccl);
+    tcase_add_test(t, nccl_odd);
     tcase_add_loop_test(t, nccl_refused, 0, ROWS(nccl_bad));
 #endif
     tcase_add_test(t, recognised);
