@@ -19,7 +19,7 @@ struct zep_comm {
     /* watchdog */
     double timeout_s, last_busy;
     int n_idle;
-    const char *phase;
+    _Atomic(const char *) phase; /* zep_stopper reads it from its own thread */
     const char *waiting_for; /* a collective, by name */
     struct zep_group *flying; /* posted groups */
     float *scratch;           /* of zep_comm_reduce_scatter */

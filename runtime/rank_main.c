@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/log.h"
@@ -16,64 +15,7 @@
 #include "runtime/agree.h"
 #include "runtime/comm.h"
 #include "runtime/run.h"
-#include "runtime/train.h"
-
-static volatile sig_atomic_t stop_bits;
-
-static struct zep_comm *whose_phase; /* for the handler: what this rank is doing */
-
-/* SIGTERM is also what mpirun and srun send to the ranks that are left when one was lost, a moment before they kill them: the last that can be said is where this rank stood.
- * The launcher reads this line and shows it in its own words. */
-static void say_phase(void)
-{
-    const char *phase = whose_phase ? zep_comm_phase(whose_phase) : NULL;
-    char line[96] = "zeppelin-rank-phase: ";
-    size_t n = strlen(line);
-
-    for (; phase && *phase && n < sizeof line - 1; phase++)
-        line[n++] = *phase;
-    line[n++] = '\n';
-    if (phase && write(STDERR_FILENO, line, n) < 0)
-        return;
-}
-
-static void on_stop(int sig)
-{
-    if (sig == SIGTERM)
-        say_phase();
-    stop_bits |= sig == SIGUSR1 ? ZEP_STOP_REQUEUE : ZEP_STOP_END;
-}
-
-static pid_t parent; /* mpirun, its daemon on this node, or slurmstepd */
-
-/* The kernel tells of the parent's threads, too: mpirun may start ranks from one that ends before they do. */
-static void on_parent_end(int sig)
-{
-    (void)sig;
-    if (getppid() != parent)
-        _exit(1);
-}
-
-/* A rank must not outlive what started it: the run folder is given to the next attempt then. */
-static void end_with_parent(void)
-{
-    struct sigaction sa = {.sa_handler = on_parent_end, .sa_flags = SA_RESTART};
-
-    parent = getppid();
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGRTMIN, &sa, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGRTMIN);
-}
-
-static void catch_signals(void)
-{
-    struct sigaction sa = {.sa_handler = on_stop, .sa_flags = SA_RESTART};
-
-    sigemptyset(&sa.sa_mask);
-    sigaction(SIGUSR1, &sa, NULL);
-    sigaction(SIGTERM, &sa, NULL);
-    signal(SIGPIPE, SIG_IGN);
-}
+#include "runtime/stop.h"
 
 static void usage(FILE *f)
 {
@@ -168,9 +110,10 @@ static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, c
     zep_comm_abort(comm, zep_exit_status(rc));
 }
 
-static int run(struct zep_comm *comm, const struct args *a)
+/* Returns the exit status. */
+static int run(struct zep_comm *comm, const struct args *a, const struct zep_stopper *stopper)
 {
-    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, &stop_bits};
+    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, stopper};
     struct zep_run_result res;
     struct zep_error err = {0};
     int rc = zep_run(comm, &ra, &res, &err), status = 0;
@@ -191,24 +134,22 @@ static int run(struct zep_comm *comm, const struct args *a)
             zep_comm_abort(comm, zep_exit_status(rc));
         }
     }
-    whose_phase = NULL;
-    zep_comm_finish(comm);
     return status; /* the outcome travels by file */
 }
 
 int main(int argc, char **argv)
 {
     struct args a = {.attempt = 1};
+    struct zep_stopper *stopper;
     struct zep_comm *comm;
     struct zep_error err;
-    int rc;
+    int rc, status = 0;
 
-    end_with_parent();
-    catch_signals();
+    signal(SIGPIPE, SIG_IGN);
     zep_log_init("zeppelin-rank", ZEP_LOG_INFO);
     if ((rc = parse_args(argc, argv, &a)) >= 0)
         return rc;
-    if ((rc = zep_comm_start(&argc, &argv, a.ranks, &comm, &err)) < 0) {
+    if ((rc = zep_stopper_start(&stopper, &err)) < 0 || (rc = zep_comm_start(&argc, &argv, a.ranks, &comm, &err)) < 0) {
         struct zep_outcome o = {.attempt = a.attempt, .status = rc, .rank = -1, .phase = "start-up"};
 
         snprintf(o.cause, sizeof o.cause, "%.1000s", err.text);
@@ -216,11 +157,13 @@ int main(int argc, char **argv)
             zep_log(ZEP_LOG_ERROR, "%s", err.text);
         return zep_exit_status(rc);
     }
-    whose_phase = comm;
+    zep_stopper_watch(stopper, comm);
     if (!a.hello)
-        return run(comm, &a);
-    if (zep_comm_rank(comm) == 0)
+        status = run(comm, &a, stopper);
+    else if (zep_comm_rank(comm) == 0)
         printf("zeppelin-rank: %d ranks\n", zep_comm_size(comm));
+    zep_stopper_watch(stopper, NULL);
     zep_comm_finish(comm);
-    return 0;
+    zep_stopper_end(stopper);
+    return status;
 }

@@ -331,7 +331,7 @@ static int train(struct run *r, struct zep_error *err)
     while (r->result->step < r->job->train.steps) {
         struct zep_step_stats st;
 
-        if ((rc = zep_train_step(r->train, (unsigned)*r->args->stop, &st, err)) < 0)
+        if ((rc = zep_train_step(r->train, zep_stopper_bits(r->args->stopper), &st, err)) < 0)
             return rc;
         r->result->step = st.step;
         if ((rc = after_step(r, &st, st.step == r->job->train.steps, err)) < 0)

@@ -2,15 +2,15 @@
 #ifndef ZEP_RUNTIME_RUN_H
 #define ZEP_RUNTIME_RUN_H
 
-#include <signal.h>
 #include "common/error.h"
 #include "runtime/comm.h"
+#include "runtime/stop.h"
 
 struct zep_run_args {
     const char *rundir;
     int attempt;
     const char *lock; /* token of the launcher's lock, without which nothing is written into the folder; NULL: not asked for */
-    const volatile sig_atomic_t *stop; /* enum zep_stop bits, set by signal handlers */
+    const struct zep_stopper *stopper;
 };
 
 struct zep_run_result {
