@@ -74,7 +74,7 @@ static const struct zep_job_key keys[] = {
     FLOAT("train.decay", train.decay, "0.1", 0, 10, "decoupled weight decay"),
     FLOAT("train.clip", train.clip, "1", 0, 1e9, "largest global norm of the gradient; 0: no clipping"),
     INT("train.eval_every", train.eval_every, "0", 0, MANY, "steps", "steps between evaluations; 0: at the start and the end"),
-    COUNT("train.eval_tokens", train.eval_tokens, "64k", 0, MANY, "tokens", "held-out tokens of an evaluation"),
+    COUNT("train.eval_tokens", train.eval_tokens, "64k", 0, MANY, "tokens", "most held-out tokens of an evaluation: documents in a fixed order, each once; less than the whole set is a part of it"),
 
     STRING("plan.method", plan.method, "zeppelin", "zeppelin, zeppelin-paper or te-cp"),
     COUNT_OR("plan.capacity", plan.capacity, "auto", "auto", 1, MANY, "tokens", "tokens a device may hold for attention; auto: 1.25 times the average"),

@@ -13,6 +13,7 @@ struct zep_batches {
     uint64_t seed;
     int64_t n_doc, epoch, at; /* the next document is perm[at] */
     int64_t next;             /* the step whose batch comes next */
+    int64_t end;              /* of a pass: so many documents; 0: endless */
     int32_t *perm;
     int32_t *doc;             /* the batch in hand */
     int n, cap;
@@ -66,12 +67,26 @@ int zep_batches_new(const struct zep_dataset *set, int64_t tokens_per_step, uint
     return ZEP_OK;
 }
 
+int zep_batches_new_pass(const struct zep_dataset *set, int64_t tokens_per_step, uint64_t seed, int64_t max_token, struct zep_batches **out, struct zep_error *err)
+{
+    int64_t n_token;
+    int rc;
+
+    if ((rc = zep_batches_new(set, tokens_per_step, seed, out, err)) < 0)
+        return rc;
+    n_token = zep_dataset_len(set, (*out)->perm[0]);
+    for ((*out)->end = 1; (*out)->end < (*out)->n_doc; (*out)->end++)
+        if ((n_token += zep_dataset_len(set, (*out)->perm[(*out)->end])) > max_token)
+            break;
+    return ZEP_OK;
+}
+
 static int fill(struct zep_batches *b, struct zep_error *err)
 {
     int64_t room = b->tokens;
 
     b->n = 0;
-    for (;;) {
+    while (!b->end || b->at < b->end) {
         int32_t doc = b->perm[b->at];
         int64_t len = zep_dataset_len(b->set, doc);
 
@@ -88,7 +103,7 @@ static int fill(struct zep_batches *b, struct zep_error *err)
         }
         b->doc[b->n++] = doc;
         room -= len;
-        if (++b->at == b->n_doc) {
+        if (++b->at == b->n_doc && !b->end) {
             b->epoch++;
             shuffle(b);
         }
@@ -101,7 +116,7 @@ int zep_batches_get(struct zep_batches *b, int64_t step, const int32_t **doc_out
 {
     int rc;
 
-    if (step < b->next - 1 || !b->n)
+    if (step < b->next - 1 || !b->next)
         rewind_all(b);
     while (b->next <= step)
         if ((rc = fill(b, err)) < 0)

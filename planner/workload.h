@@ -26,6 +26,9 @@ int zep_batches_new(const struct zep_dataset *set, int64_t tokens_per_step, uint
 /* Documents of the batch of step (from 0). The arrays stay until the next call. Going forward one step is O(batch), a jump O(distance). doc: document numbers. */
 int zep_batches_get(struct zep_batches *b, int64_t step, const int32_t **doc_out, int *n_out, struct zep_error *err);
 void zep_batches_free(struct zep_batches *b);
+/* One pass instead of endless epochs, for an evaluation: the first documents of the order of epoch 0 whose tokens are max_token or fewer together (at least one document; what they are does not
+ * depend on tokens_per_step), each in one batch. Batches after the last have no documents. */
+int zep_batches_new_pass(const struct zep_dataset *set, int64_t tokens_per_step, uint64_t seed, int64_t max_token, struct zep_batches **out, struct zep_error *err);
 
 /* Cuts a batch into micro-steps of at most max_tok tokens (= devices x capacity): in order, greedily. first_out[i] is the first sequence of micro-step i, [n_micro + 1] entries, free().
  * A sequence above max_tok is an error that says what capacity would fit. */

@@ -233,7 +233,7 @@ static int evaluate(struct run *r, struct zep_error *err)
 
     if (r->eval_tokens == 0)
         return ZEP_OK;
-    if ((rc = zep_train_eval(r->train, r->eval_tokens, &loss, &n_target, err)) < 0)
+    if ((rc = zep_train_eval(r->train, &loss, &n_target, err)) < 0)
         return rc;
     if (is_root(r))
         tell_lost(r, zep_metrics_write_eval(r->metrics, r->result->step, loss, n_target, zep_clock_now() - t0, &lost), &lost);

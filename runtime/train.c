@@ -69,7 +69,7 @@ static int open_batches(struct zep_train *t, struct zep_error *err)
         return ZEP_OK;
     if ((rc = zep_batches_new(t->set, t->job->train.tokens, t->job->train.seed, &t->batches, err)) < 0)
         return zep_error_prefix(err, "data.train"), rc;
-    if (t->heldout && (rc = zep_batches_new(t->heldout, t->job->train.tokens, 0, &t->eval_batches, err)) < 0)
+    if (t->heldout && (rc = zep_batches_new_pass(t->heldout, t->job->train.tokens, 0, t->job->train.eval_tokens, &t->eval_batches, err)) < 0)
         return zep_error_prefix(err, "data.heldout"), rc;
     return ZEP_OK;
 }
@@ -433,24 +433,24 @@ static int eval_batch(struct zep_train *t, const struct zep_batch *batch, double
     return ZEP_OK;
 }
 
-int zep_train_eval(struct zep_train *t, int64_t max_token, double *loss_out, int64_t *n_target_out, struct zep_error *err)
+int zep_train_eval(struct zep_train *t, double *loss_out, int64_t *n_target_out, struct zep_error *err)
 {
-    int64_t n_token = 0, n_target = 0;
+    int64_t n_target = 0;
     double loss_sum = 0.0;
-    int rc = ZEP_OK;
+    int rc = ZEP_OK, more = 1;
 
     zep_comm_set_phase(t->comm, "evaluation");
     if (zep_comm_rank(t->comm) == 0 && !t->heldout)
         rc = zep_error_set(err, ZEP_EINVAL, "no held-out data set (data.heldout)");
     if ((rc = zep_agree(t->comm, rc, err)) < 0)
         return rc;
-    for (int64_t i = 0; n_token < max_token; i++) {
+    for (int64_t i = 0; more; i++) {
         struct zep_batch batch;
 
         if ((rc = fetch_batch(t, t->eval_batches, t->heldout, i, &batch, err)) < 0)
             return rc;
-        rc = eval_batch(t, &batch, &loss_sum, err);
-        n_token += batch.n_token;
+        if ((more = batch.n_doc > 0))
+            rc = eval_batch(t, &batch, &loss_sum, err);
         n_target += batch.n_target;
         zep_batch_free(&batch);
         if (rc < 0)

@@ -62,8 +62,8 @@ const struct zep_plan *zep_train_plan(const struct zep_train *train, int i);
 
 /* stop: this rank's own stop flags, read once. */
 int zep_train_step(struct zep_train *train, unsigned stop, struct zep_step_stats *out, struct zep_error *err);
-/* Mean loss over held-out documents: whole batches, always the same ones, until max_token tokens were seen. ZEP_EINVAL without a held-out set. */
-int zep_train_eval(struct zep_train *train, int64_t max_token, double *loss_out, int64_t *n_target_out, struct zep_error *err);
+/* Mean loss over the targets of held-out documents, each once: of all, or of as many as train.eval_tokens holds, always the same ones. ZEP_EINVAL without a held-out set. */
+int zep_train_eval(struct zep_train *train, double *loss_out, int64_t *n_target_out, struct zep_error *err);
 
 /* The whole reduced gradient of the last step on every rank, for tests: out: [n_weight]. */
 int zep_train_gradient(struct zep_train *train, float *out, struct zep_error *err);

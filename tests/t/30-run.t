@@ -71,6 +71,26 @@ ok $? "a second run of the same layout has the same losses to the last digit"
 cmp -s "$whole/checkpoints/step-12/shard-0" "$again/checkpoints/step-12/shard-0"
 ok $? "and the same weights, bit for bit"
 
+# --- evaluation ---
+want=$(python3 - set/heldout.idx <<'PY'
+import struct, sys
+b = open(sys.argv[1], "rb").read()
+n, = struct.unpack_from("<q", b, 18)
+length = struct.unpack_from("<%di" % n, b, 34)
+print(sum(length) - sum((l + 511) // 512 for l in length))
+PY
+)
+for tokens in 600 2k 5k; do
+    run "$zeppelin" run --set train.steps=1 --set train.tokens=$tokens --set train.eval_tokens=1M --set plan.capacity=auto job.yaml
+    sed -n 's/.*"kind":"eval".*"step":0,.*"loss":\([0-9.]*\).*"targets":\([0-9]*\).*/\2 \1/p' "$(rundir)/metrics.jsonl"
+done >evals
+is "$(awk '{ print $1 }' evals | sort -u)" "$want" "an evaluation has every held-out target once, whatever a step holds"
+awk 'NR == 1 { l = $2 } ($2 - l) ^ 2 > 1e-8 { bad = 1 } END { exit bad || NR != 3 }' evals
+ok $? "and the same loss"
+run "$zeppelin" run --set train.steps=1 job.yaml
+sed -n 's/.*"kind":"eval".*"targets":\([0-9]*\).*/\1/p' "$(rundir)/metrics.jsonl" | awk '$1 < 1024 || $1 > 2048 { bad = 1 } END { exit bad || NR != 2 }'
+ok $? "train.eval_tokens is a limit"
+
 # --- resuming ---
 run "$zeppelin" run --set train.steps=12 --set train.min_lr=0.0003 job.yaml
 mkdir part

@@ -544,6 +544,68 @@ START_TEST(batches)
 }
 END_TEST
 
+/* The documents of a pass, in order; each in one batch of at most tokens. */
+static int walk_pass(struct zep_dataset *set, int64_t tokens, int64_t max_token, int32_t *order)
+{
+    struct zep_batches *b;
+    struct zep_error err;
+    const int32_t *doc;
+    int total = 0, n = 1;
+
+    ck_assert_int_eq(zep_batches_new_pass(set, tokens, 0, max_token, &b, &err), ZEP_OK);
+    for (int again = 0; again < 2; again++) {
+        total = 0;
+        n = 1;
+        for (int64_t step = 0; n; step++) {
+            int64_t sum = 0;
+
+            ck_assert_int_eq(zep_batches_get(b, step, &doc, &n, &err), ZEP_OK);
+            for (int i = 0; i < n; i++) {
+                sum += zep_dataset_len(set, doc[i]);
+                ck_assert_int_lt(total, 40);
+                ck_assert(!again || order[total] == doc[i]);
+                order[total++] = doc[i];
+            }
+            ck_assert_int_le(sum, tokens);
+        }
+    }
+    zep_batches_free(b);
+    return total;
+}
+
+START_TEST(pass_over_documents)
+{
+    const char *prefix = tmp_path("pass");
+    struct zep_dataset *set;
+    struct zep_error err;
+    int32_t whole[40], part[40];
+    int seen[40] = {0}, n;
+    int64_t sum = 0, len[40];
+
+    for (int i = 0; i < 40; i++)
+        len[i] = 1 + i * 37 % 100;
+    make_set(prefix, 1, len, 40);
+    ck_assert_int_eq(zep_dataset_open(prefix, &set, &err), ZEP_OK);
+    ck_assert_int_eq(walk_pass(set, 250, 1 << 20, whole), 40);
+    for (int i = 0; i < 40; i++)
+        ck_assert_int_eq(seen[whole[i]]++, 0);
+    for (int64_t tokens = 100; tokens < 100000; tokens *= 3) {
+        ck_assert_int_eq(walk_pass(set, tokens, zep_dataset_n_token(set), part), 40);
+        ck_assert_mem_eq(part, whole, sizeof part);
+        n = walk_pass(set, tokens, zep_dataset_n_token(set) / 3, part);
+        ck_assert_mem_eq(part, whole, (size_t)n * sizeof *part);
+        sum = 0;
+        for (int i = 0; i < n; i++)
+            sum += zep_dataset_len(set, part[i]);
+        ck_assert_int_le(sum, zep_dataset_n_token(set) / 3);
+        ck_assert_int_gt(sum + zep_dataset_len(set, whole[n]), zep_dataset_n_token(set) / 3);
+        ck_assert_int_eq(walk_pass(set, tokens, 0, part), 1);
+    }
+    zep_dataset_close(set);
+    remove_set(prefix);
+}
+END_TEST
+
 START_TEST(micro_steps)
 {
     static const int64_t len[] = {50, 60, 10, 100, 1, 1};
@@ -628,6 +690,7 @@ int main(void)
     tcase_add_test(t, tokens_of_a_large_set);
     tcase_add_test(t, damaged_datasets);
     tcase_add_test(t, batches);
+    tcase_add_test(t, pass_over_documents);
     tcase_add_test(t, micro_steps);
     tcase_add_test(t, plan_files);
     tcase_add_test(t, compact);
