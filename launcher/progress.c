@@ -90,6 +90,19 @@ static void show(struct zep_progress_reader *p, const json_t *j)
         show_event(p, kind, j);
 }
 
+/* Where a later attempt begins. */
+static void show_resumed(const struct zep_progress_reader *p, int64_t step)
+{
+    int64_t steps = p->job->train.steps;
+
+    if (step >= steps)
+        zep_progress_line(1, "step %" PRId64 " of %" PRId64 " was reached before: there is nothing left to train (--set train.steps=N goes on)", step, steps);
+    else if (step)
+        zep_progress_line(1, "going on after step %" PRId64 " of %" PRId64, step, steps);
+    else
+        zep_progress_line(1, "there is no checkpoint to go on from: beginning again at step 0");
+}
+
 /* Lines that stay on a terminal. */
 static void show_event(const struct zep_progress_reader *p, const char *kind, const json_t *j)
 {
@@ -98,6 +111,8 @@ static void show_event(const struct zep_progress_reader *p, const char *kind, co
         zep_progress_line(1, "%" JSON_INTEGER_FORMAT " ranks on %" JSON_INTEGER_FORMAT " node%s, %.3g million parameters, capacity %" JSON_INTEGER_FORMAT " tokens a device, method %s, kernels %s",
                           json_integer_value(json_object_get(j, "ranks")), json_integer_value(json_object_get(j, "nodes")), json_integer_value(json_object_get(j, "nodes")) == 1 ? "" : "s", num(j, "params") / 1e6, json_integer_value(json_object_get(j, "capacity")),
                           json_string_value(json_object_get(j, "method")), json_string_value(json_object_get(j, "kernels")));
+    if (!strcmp(kind, "start") && p->attempt > 1)
+        show_resumed(p, json_integer_value(json_object_get(j, "step")));
     else if (!strcmp(kind, "eval"))
         zep_progress_line(1, "step %" JSON_INTEGER_FORMAT "  held-out loss %.4f", json_integer_value(json_object_get(j, "step")), num(j, "loss"));
     else if (!strcmp(kind, "checkpoint"))

@@ -42,8 +42,13 @@ static void put_losses(const struct zep_report *r, const struct zep_report_sums 
     if (r->n_eval) {
         const struct zep_report_eval *first = &r->eval[0], *last = &r->eval[r->n_eval - 1];
 
-        zep_buf_printf(b, "held-out loss  %.4f at step %" PRId64 ", %.4f at step %" PRId64 " over %" PRId64 " targets\n", first->loss, first->step, last->loss, last->step, last->targets);
-        if (r->bigram > 0)
+        if (last->step > first->step)
+            zep_buf_printf(b, "held-out loss  %.4f at step %" PRId64 ", %.4f at step %" PRId64 " over %" PRId64 " targets\n", first->loss, first->step, last->loss, last->step, last->targets);
+        else
+            zep_buf_printf(b, "held-out loss  %.4f at step %" PRId64 " over %" PRId64 " targets%s\n", last->loss, last->step, last->targets, last->step ? "" : ", not evaluated since");
+        if (r->bigram > 0 && !last->step)
+            zep_buf_printf(b, "to compare     unigram %.4f, bigram %.4f (fitted on the training text, scored on the held-out text)\n", r->unigram, r->bigram);
+        else if (r->bigram > 0)
             zep_buf_printf(b, "to compare     unigram %.4f, bigram %.4f (fitted on the training text, scored on the held-out text): %s\n", r->unigram, r->bigram,
                            last->loss < r->bigram ? "the model is below both" : last->loss < r->unigram ? "the model is below the unigram only" : "the model is above both");
     }

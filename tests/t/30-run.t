@@ -115,8 +115,17 @@ cp -r "$dir" part/on-two
 run "$zeppelin" run --resume "$dir"
 ok "$status" "the run is resumed"
 [ "$status" -eq 0 ] || diag "$err"
+like "$err" "going on after step $stopped of 12" "it says where it begins"
 close "$whole" "$dir" 12
 ok $? "with the losses of an unbroken run"
+run "$zeppelin" run --resume "$dir"
+ok "$status" "a finished run is resumed"
+like "$err" 'step 12 of 12 was reached before: there is nothing left to train \(--set train.steps=N goes on\)' "it says that there is nothing to do"
+cp -r "$dir" none
+rm -r none/checkpoints
+run "$zeppelin" run --resume none --set train.steps=2
+ok "$status" "a run without a checkpoint is resumed"
+like "$err" 'there is no checkpoint to go on from: beginning again at step 0' "it says that it begins again"
 run "$zeppelin" run --resume part/on-two --set 'cluster.topology=synthetic: nodes:1 dev:2 kind:cpu' --set cluster.nodes=1 --set cluster.devices=2 --set plan.capacity=600
 ok "$status" "the same is resumed on 2 ranks in place of 4"
 [ "$status" -eq 0 ] || diag "$err"

@@ -137,6 +137,8 @@ START_TEST(metrics)
     zep_report_sum(r, &s);
     ck_assert(s.tokens == 200 && s.time_s == 4.0 && s.zone_tok[2] == 140);
     ck_assert_int_eq(zep_report_text(r, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "held-out loss  5.0000 at step 0 over 9 targets, not evaluated since\n"));
+    ck_assert_ptr_null(strstr(b.data, "the model is"));
     ck_assert_ptr_nonnull(strstr(b.data, "inter-node            2          140    70.0%"));
     zep_buf_free(&b);
     ck_assert_int_eq(zep_report_json(r, &b, &err), ZEP_OK);
