@@ -18,6 +18,7 @@
 struct mistakes {
     struct zep_buf text;
     int n;
+    struct zep_buf keys; /* that were mistaken, each after a line feed */
 };
 
 static void mistake(struct mistakes *m, const char *fmt, ...) ZEP_PRINTF(2, 3);
@@ -43,6 +44,7 @@ static int take_mistakes(struct mistakes *m, struct zep_error *err)
     if (m->n)
         rc = zep_error_set(err, ZEP_EINVAL, "%s", m->text.data);
     zep_buf_free(&m->text);
+    zep_buf_free(&m->keys);
     return rc;
 }
 
@@ -233,14 +235,17 @@ static void unknown_key(const char *name, const char *where, struct mistakes *m)
 static void apply(struct zep_job *job, const char *name, const char *value, const char *where, struct mistakes *m)
 {
     struct zep_error err;
-    int index = 0;
+    int index = 0, known = find_key(name, &index) != NULL;
 
-    if (!find_key(name, &index))
-        unknown_key(name, where, m);
-    else if (set_value(job, index, value, &err) < 0)
+    if (known && set_value(job, index, value, &err) == ZEP_OK) {
+        set_origin(job, index, where);
+        return;
+    }
+    zep_buf_printf(&m->keys, "\n%s", name);
+    if (known)
         mistake(m, "%s: %s: %s", where, name, err.text);
     else
-        set_origin(job, index, where);
+        unknown_key(name, where, m);
 }
 
 static int is_section(const char *name)
@@ -348,36 +353,49 @@ static void apply_sets(struct zep_job *job, const char *const *sets, int n_set, 
 
 /* --- what values must be to each other --- */
 
-static const char *origin_of(const struct zep_job *job, const char *name)
+const char *zep_job_origin(const struct zep_job *job, const char *name)
 {
     int index = 0;
 
     return find_key(name, &index) ? full(job)->origin[index] : "";
 }
 
+/* Has a key been mistaken that this one may depend on: one of its section? */
+static int in_doubt(const struct mistakes *m, const char *name)
+{
+    const char *dot = strchr(name, '.');
+    int len = dot ? (int)(dot + 1 - name) : (int)strlen(name);
+    char line[256];
+
+    snprintf(line, sizeof line, "\n%.*s", len, name);
+    return m->keys.len && strstr(m->keys.data, line) != NULL;
+}
+
+/* Only what does not hang on a value that was mistaken. */
 static void cross_check(const struct zep_job *job, struct mistakes *m)
 {
-    if (!*job->name || job->name[0] == '-' || job->name[0] == '.' || strlen(job->name) > 64 || strspn(job->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(job->name))
-        mistake(m, "%s: name: '%.100s': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit", origin_of(job, "name"), job->name);
-    if (job->model.heads % job->model.kv_heads)
-        mistake(m, "%s: model.kv_heads: '%" PRId64 "': expected a divisor of model.heads (%" PRId64 ")", origin_of(job, "model.kv_heads"), job->model.kv_heads, job->model.heads);
-    if (job->model.head_dim % 8)
-        mistake(m, "%s: model.head_dim: '%" PRId64 "': expected a multiple of 8", origin_of(job, "model.head_dim"), job->model.head_dim);
-    if (job->train.tokens < job->data.context)
-        mistake(m, "%s: train.tokens: '%" PRId64 "': expected at least data.context (%" PRId64 "), so that every document fits into a step", origin_of(job, "train.tokens"), job->train.tokens,
+    if (!in_doubt(m, "name") && (!*job->name || job->name[0] == '-' || job->name[0] == '.' || strlen(job->name) > 64 ||
+                                 strspn(job->name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-") != strlen(job->name)))
+        mistake(m, "%s: name: '%.100s': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit", zep_job_origin(job, "name"), job->name);
+    if (!in_doubt(m, "model.") && job->model.heads % job->model.kv_heads)
+        mistake(m, "%s: model.kv_heads: '%" PRId64 "': expected a divisor of model.heads (%" PRId64 ")", zep_job_origin(job, "model.kv_heads"), job->model.kv_heads, job->model.heads);
+    if (!in_doubt(m, "model.") && job->model.head_dim % 8)
+        mistake(m, "%s: model.head_dim: '%" PRId64 "': expected a multiple of 8", zep_job_origin(job, "model.head_dim"), job->model.head_dim);
+    if (!in_doubt(m, "train.") && !in_doubt(m, "data.") && job->train.tokens < job->data.context)
+        mistake(m, "%s: train.tokens: '%" PRId64 "': expected at least data.context (%" PRId64 "), so that every document fits into a step", zep_job_origin(job, "train.tokens"), job->train.tokens,
                 job->data.context);
-    if (job->train.min_lr > job->train.lr)
-        mistake(m, "%s: train.min_lr: '%g': expected at most train.lr (%g)", origin_of(job, "train.min_lr"), job->train.min_lr, job->train.lr);
+    if (!in_doubt(m, "train.") && job->train.min_lr > job->train.lr)
+        mistake(m, "%s: train.min_lr: '%g': expected at most train.lr (%g)", zep_job_origin(job, "train.min_lr"), job->train.min_lr, job->train.lr);
 }
 
 static int finish(struct zep_job *job, struct mistakes *m, int rc, struct zep_job **job_out, struct zep_error *err)
 {
-    if (rc == ZEP_OK && !m->n)
+    if (rc == ZEP_OK)
         cross_check(job, m);
     if (rc == ZEP_OK)
         rc = take_mistakes(m, err);
-    else
-        zep_buf_free(&m->text);
+    zep_buf_free(&m->text);
+    zep_buf_free(&m->keys);
     if (rc < 0)
         zep_job_free(job);
     else
@@ -387,7 +405,7 @@ static int finish(struct zep_job *job, struct mistakes *m, int rc, struct zep_jo
 
 int zep_job_load(const char *path, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err)
 {
-    struct mistakes m = {ZEP_BUF_INIT, 0};
+    struct mistakes m = {ZEP_BUF_INIT, 0, ZEP_BUF_INIT};
     struct zep_job *job;
     int rc;
 
@@ -403,7 +421,7 @@ int zep_job_load(const char *path, const char *const *sets, int n_set, struct ze
 
 int zep_job_parse(const char *name, const char *text, size_t len, struct zep_job **job_out, struct zep_error *err)
 {
-    struct mistakes m = {ZEP_BUF_INIT, 0};
+    struct mistakes m = {ZEP_BUF_INIT, 0, ZEP_BUF_INIT};
     struct zep_yaml *doc = NULL;
     struct zep_job *job;
     int rc;

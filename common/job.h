@@ -86,6 +86,8 @@ int zep_job_load(const char *path, const char *const *sets, int n_set, struct ze
 /* The same from bytes (as rank 0 sends them): defaults + text only. */
 int zep_job_parse(const char *name, const char *text, size_t len, struct zep_job **job_out, struct zep_error *err);
 void zep_job_free(struct zep_job *job);
+/* Where a key's value comes from: "job.yaml:14", "--set train.steps=3", "default". */
+const char *zep_job_origin(const struct zep_job *job, const char *key);
 /* Whole job as YAML; with_origin: each line has a comment with the value's file:line. Reads back equal. */
 int zep_job_to_yaml(const struct zep_job *job, int with_origin, struct zep_buf *out, struct zep_error *err);
 /* A commented file with every key, its default, unit and meaning. */

@@ -49,7 +49,8 @@ static const struct cli cli = {
 struct args {
     const char *suffix[64];
     int n_suffix;
-    char *suffix_text;
+    const char *suffix_list; /* as given */
+    char *suffix_text;       /* cut up */
     int64_t max_bytes, thin, context;
     double heldout;
     int json;
@@ -64,6 +65,7 @@ static int parse_value(struct args *a, int c, struct zep_error *err)
     case OPT_SUFFIX:
         free(a->suffix_text);
         a->n_suffix = 0;
+        a->suffix_list = optarg;
         if (!(a->suffix_text = strdup(optarg)))
             return zep_error_nomem(err, "suffixes");
         for (char *s = strtok_r(a->suffix_text, ",", &save); s && a->n_suffix < 64; s = strtok_r(NULL, ",", &save))
@@ -283,6 +285,8 @@ static void put_text(struct zep_buf *t, const struct build *b, const char *out)
         }
     if (b->n_target)
         zep_buf_printf(t, "\nheld-out cross-entropy under models of the training text: unigram %.4f, bigram %.4f nats a token\n", b->one_sum / (double)b->n_target, b->two_sum / (double)b->n_target);
+    if (b->train.n_cut + b->heldout.n_cut)
+        zep_buf_printf(t, "a run refuses documents longer than its data.context: set data.too_long: cut, or data.context: %" PRId64 "\n", p->longest > b->heldout.longest ? p->longest : b->heldout.longest);
     zep_buf_printf(t, "written: %s/train, %s/heldout, %s/dataset.json\n", out, out, out);
 }
 
@@ -409,7 +413,7 @@ int cmd_data(int argc, char **argv)
     for (int i = optind; i < argc && rc == ZEP_OK; i++)
         rc = zep_corpus_add(&c, argv[i], a.suffix, a.n_suffix, &err);
     if (rc == ZEP_OK && !c.n)
-        rc = zep_error_set(&err, ZEP_EINVAL, "%s: no files of text%s", argv[optind], a.n_suffix ? " with such a suffix" : "");
+        rc = zep_error_set(&err, ZEP_EINVAL, "%s: no files of text%s%s", argv[optind], a.n_suffix ? " that end in " : "", a.n_suffix ? a.suffix_list : "");
     if (rc == ZEP_OK) {
         if (a.thin)
             zep_corpus_thin(&c, a.thin);

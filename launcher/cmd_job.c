@@ -8,6 +8,7 @@
 #include "common/arena.h"
 #include "common/job.h"
 #include "launcher/cli.h"
+#include "launcher/precheck.h"
 
 enum { OPT_SET = 256 };
 
@@ -20,7 +21,8 @@ static const struct cli cli = {
     "       zeppelin job show [FILE] [--set KEY=VALUE]...\n"
     "\n"
     "init   writes a job file with every key, its default and its meaning\n"
-    "check  says whether a job file is right, or all that is wrong with it\n"
+    "check  says whether a job file is right, or all that is wrong with it: also whether the data sets and the\n"
+    "       topology are there, and go together\n"
     "show   prints every value and where it comes from\n"
     "\n"
     "  --set KEY=VALUE    sets a key, as in --set train.steps=100; may be repeated\n"
@@ -54,7 +56,11 @@ static int check_or_show(const struct args *a, int show, struct zep_error *err)
 
     if ((rc = zep_job_load(a->file, a->set, a->n_set, &job, err)) < 0)
         return rc;
-    if (show)
+    if (!show)
+        rc = zep_precheck_check(job, err);
+    if (rc < 0)
+        ; /* told below */
+    else if (show)
         rc = zep_job_to_yaml(job, 1, &b, err);
     else
         zep_buf_printf(&b, "%s: ok\n", a->file);

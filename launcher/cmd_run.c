@@ -110,7 +110,6 @@ static void apply_log_level(const struct zep_job *job)
 static int prepare(struct session *s, struct zep_error *err)
 {
     const struct args *a = s->args;
-    struct zep_view *view = NULL;
     int rc;
 
     if (a->resume) {
@@ -120,12 +119,9 @@ static int prepare(struct session *s, struct zep_error *err)
         return rc;
     }
     apply_log_level(s->job);
-    if ((rc = zep_launch_where(s->job, &s->where, err)) < 0 || (rc = zep_job_absolute(s->job, err)) < 0 || (rc = zep_precheck_job(s->job, err)) < 0 ||
-        (rc = zep_inputs_cluster(s->job, &s->topo, &view, err)) < 0)
+    if ((rc = zep_launch_where(s->job, &s->where, err)) < 0 || (rc = zep_job_absolute(s->job, err)) < 0)
         return rc;
-    rc = zep_precheck_data(s->job, view->n_dev, err);
-    zep_view_free(view);
-    return rc;
+    return zep_precheck_run(s->job, &s->topo, err);
 }
 
 static int dry_run(struct session *s, struct zep_error *err)

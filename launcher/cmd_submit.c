@@ -22,7 +22,6 @@
 
 #define SBATCH_S 30.0
 #define ASK_S 10.0
-#define EARLY_S 60.0
 
 enum { OPT_SET = 256, OPT_DRY, OPT_WAIT };
 
@@ -76,23 +75,13 @@ static int parse(int argc, char **argv, struct args *a)
 /* A batch job asks for numbers; what nodes it gets is seen when it runs. */
 static int resolve(struct zep_job *job, struct zep_error *err)
 {
-    int rc;
+    int rc, one = !job->cluster.nodes;
 
-    if (!strcmp(job->cluster.where, "local"))
-        return zep_error_set(err, ZEP_EINVAL, "cluster.where is local: expected slurm or auto for a job that is submitted");
-    /* Slurm signals up to a minute early: a job that is told to stop as soon as it begins would be requeued for ever */
-    if (job->cluster.time_s > 0 && job->cluster.time_s <= job->cluster.grace_s + EARLY_S)
-        return zep_error_set(err, ZEP_EINVAL, "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins",
-                             job->cluster.time_s, job->cluster.grace_s, job->cluster.grace_s + EARLY_S);
-    if (!job->cluster.nodes)
-        job->cluster.nodes = 1;
-    if (!job->cluster.devices)
-        job->cluster.devices = job->cluster.gpus_per_node;
-    if (!job->cluster.devices)
-        return zep_error_set(err, ZEP_EINVAL, "cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node");
-    if ((rc = zep_job_absolute(job, err)) < 0 || (rc = zep_precheck_job(job, err)) < 0)
+    if ((rc = zep_job_absolute(job, err)) < 0 || (rc = zep_precheck_submit(job, err)) < 0)
         return rc;
-    return zep_precheck_data(job, (int)(job->cluster.nodes * job->cluster.devices), err);
+    if (one)
+        zep_log(ZEP_LOG_INFO, "cluster.nodes is auto: asking for 1 node of %" PRId64 " ranks; --set cluster.nodes=N asks for more", job->cluster.devices);
+    return ZEP_OK;
 }
 
 static int self_path(char **out, struct zep_error *err)

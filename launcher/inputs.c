@@ -122,7 +122,7 @@ int zep_inputs_cluster(struct zep_job *job, struct zep_topo **topo_out, struct z
 {
     const char *per_node = getenv("SLURM_NTASKS_PER_NODE");
     struct zep_topo *topo = NULL;
-    int rc;
+    int rc, least;
 
     if ((rc = job_topo(job, &topo, err)) < 0)
         return rc;
@@ -138,6 +138,13 @@ int zep_inputs_cluster(struct zep_job *job, struct zep_topo **topo_out, struct z
         job->cluster.devices = devices_of(topo, (int)job->cluster.nodes) / job->cluster.tp;
     if (job->cluster.devices < 1) {
         rc = zep_error_set(err, ZEP_EINVAL, "cluster.devices: the topology (%s) shows no devices and no cores: say how many devices a node there are", topo->origin ? topo->origin : "");
+        goto err_topo;
+    }
+    if (job->cluster.devices * job->cluster.tp > (least = devices_of(topo, (int)job->cluster.nodes)) && least > 0) {
+        rc = zep_error_set(err, ZEP_EINVAL, "cluster.devices: '%" PRId64 "': %s offers %d device%s a node: expected at most %" PRId64 ", or in cluster.topology a cluster that has more, as 'synthetic: nodes:%" PRId64
+                           " dev:%" PRId64 " kind:cpu' (more ranks than cores are slow, but right)",
+                           job->cluster.devices, topo->origin && *topo->origin ? topo->origin : "the topology", least, least == 1 ? "" : "s", least / job->cluster.tp, job->cluster.nodes,
+                           job->cluster.devices * job->cluster.tp);
         goto err_topo;
     }
     if ((rc = zep_view_new(topo, (int)job->cluster.nodes, (int)job->cluster.devices, (int)job->cluster.tp, view_out, err)) < 0)

@@ -6,32 +6,43 @@
 #include <string.h>
 
 #include "common/arena.h"
+#include "common/log.h"
 #include "common/yaml.h"
+#include "launcher/inputs.h"
 #include "planner/dataset.h"
 #include "planner/plan.h"
 #include "planner/workload.h"
 
-int zep_precheck_job(const struct zep_job *job, struct zep_error *err)
-{
-    const struct zep_method *const *m = zep_methods();
-    const char *names[32] = {NULL}, *near;
+#define EARLY_S 60.0
 
-    for (int i = 0; m[i]; i++) {
-        if (i < 31)
-            names[i] = m[i]->name;
-        if (!strcmp(m[i]->name, job->plan.method))
-            break;
-        if (m[i + 1])
-            continue;
-        near = zep_nearest(job->plan.method, names);
-        return zep_error_set(err, ZEP_EINVAL, near ? "plan.method: '%s' (did you mean '%s'?): `zeppelin plan --help` lists the methods" : "plan.method: '%s': `zeppelin plan --help` lists the methods",
-                             job->plan.method, near ? near : "");
-    }
-    if (job->cluster.tp != 1)
-        return zep_error_set(err, ZEP_EUNSUPPORTED, "cluster.tp is %" PRId64 ": tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1", job->cluster.tp);
-    if (!*job->data.train)
-        return zep_error_set(err, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set, as `zeppelin data` makes it");
-    return ZEP_OK;
+struct findings {
+    const struct zep_job *job;
+    struct zep_buf text;
+    enum zep_status code; /* of the first */
+};
+
+/* Adds an error, with where the key got its value in front. */
+static void add(struct findings *f, const char *key, const struct zep_error *e)
+{
+    const char *origin = zep_job_origin(f->job, key);
+    int written = strcmp(origin, "default") != 0;
+
+    if (!f->code)
+        f->code = e->code;
+    zep_buf_printf(&f->text, "%s%s%s%s", f->text.len ? "\n" : "", written ? origin : "", written ? ": " : "", e->text);
+}
+
+/* Slurm signals up to a minute early: a job that is told to stop as soon as it begins would be requeued for ever. */
+static void check_time(struct findings *f)
+{
+    double limit = f->job->cluster.time_s, grace = f->job->cluster.grace_s;
+    struct zep_error e;
+
+    if (limit <= 0 || limit > grace + EARLY_S)
+        return;
+    zep_error_set(&e, ZEP_EINVAL, "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins", limit, grace,
+                  grace + EARLY_S);
+    add(f, "cluster.time", &e);
 }
 
 /* The first million tokens: a set of another vocabulary is found here; the ranks look at every token that they use. */
@@ -48,7 +59,45 @@ static int check_tokens(const struct zep_dataset *set, int64_t vocab, int64_t lo
     return rc;
 }
 
-static int check_set(const struct zep_job *job, const char *key, const char *prefix, int n_dev, struct zep_error *err)
+static int take(struct findings *f, struct zep_error *err)
+{
+    int rc = ZEP_OK;
+
+    if (f->code)
+        rc = zep_buf_ok(&f->text, err) < 0 ? ZEP_ENOMEM : zep_error_set(err, f->code, "%s", f->text.data);
+    zep_buf_free(&f->text);
+    return rc;
+}
+
+static void check_method(struct findings *f)
+{
+    const struct zep_method *const *m = zep_methods();
+    const char *names[32] = {NULL}, *wanted = f->job->plan.method, *near;
+    struct zep_error e;
+
+    for (int i = 0; m[i]; i++) {
+        if (!strcmp(m[i]->name, wanted))
+            return;
+        if (i < 31)
+            names[i] = m[i]->name;
+    }
+    near = zep_nearest(wanted, names);
+    zep_error_set(&e, ZEP_EINVAL, near ? "plan.method: '%s' (did you mean '%s'?): `zeppelin plan --help` lists the methods" : "plan.method: '%s': `zeppelin plan --help` lists the methods", wanted,
+                  near ? near : "");
+    add(f, "plan.method", &e);
+}
+
+static void check_tp(struct findings *f)
+{
+    struct zep_error e;
+
+    if (f->job->cluster.tp == 1)
+        return;
+    zep_error_set(&e, ZEP_EUNSUPPORTED, "cluster.tp is %" PRId64 ": tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1", f->job->cluster.tp);
+    add(f, "cluster.tp", &e);
+}
+
+static int check_set(const struct zep_job *job, const char *prefix, int n_dev, struct zep_error *err)
 {
     struct zep_dataset *set = NULL;
     struct zep_batches *batches = NULL;
@@ -68,14 +117,117 @@ static int check_set(const struct zep_job *job, const char *key, const char *pre
 out:
     zep_batches_free(batches);
     zep_dataset_close(set);
-    return rc < 0 ? zep_error_prefix(err, "%s", key) : ZEP_OK;
+    return rc;
 }
 
-int zep_precheck_data(const struct zep_job *job, int n_dev, struct zep_error *err)
+/* n_dev: 0: not known. */
+static void check_data(struct findings *f, int n_dev)
 {
-    int rc = check_set(job, "data.train", job->data.train, n_dev, err);
+    const struct zep_job *job = f->job;
+    struct zep_error e;
 
-    if (rc == ZEP_OK && *job->data.heldout)
-        rc = check_set(job, "data.heldout", job->data.heldout, n_dev, err);
+    if (!*job->data.train) {
+        zep_error_set(&e, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set, as `zeppelin data` makes it");
+        add(f, "data.train", &e);
+    } else if (check_set(job, job->data.train, n_dev, &e) < 0) {
+        zep_error_prefix(&e, "data.train");
+        add(f, "data.train", &e);
+    }
+    if (*job->data.heldout && check_set(job, job->data.heldout, n_dev, &e) < 0) {
+        zep_error_prefix(&e, "data.heldout");
+        add(f, "data.heldout", &e);
+    }
+}
+
+/* Devices in all, 0: the cluster is not as the job wants it. */
+static int check_cluster(struct findings *f, struct zep_job *job, struct zep_topo **topo_out)
+{
+    struct zep_view *view = NULL;
+    struct zep_error e;
+    int n_dev = 0;
+
+    if (zep_inputs_cluster(job, topo_out, &view, &e) < 0)
+        add(f, !strncmp(e.text, "cluster.nodes", 13) ? "cluster.nodes" : !strncmp(e.text, "cluster.devices", 15) ? "cluster.devices" : "cluster.topology", &e);
+    else
+        n_dev = view->n_dev;
+    zep_view_free(view);
+    return n_dev;
+}
+
+int zep_precheck_run(struct zep_job *job, struct zep_topo **topo_out, struct zep_error *err)
+{
+    struct findings f = {.job = job};
+    struct zep_topo *topo = NULL;
+    int rc;
+
+    check_method(&f);
+    check_tp(&f);
+    check_data(&f, check_cluster(&f, job, &topo));
+    if ((rc = take(&f, err)) < 0)
+        zep_topo_free(topo);
+    else
+        *topo_out = topo;
     return rc;
+}
+
+int zep_precheck_submit(struct zep_job *job, struct zep_error *err)
+{
+    struct findings f = {.job = job};
+    struct zep_topo *topo = NULL;
+    struct zep_error e;
+
+    if (!strcmp(job->cluster.where, "local")) {
+        zep_error_set(&e, ZEP_EINVAL, "cluster.where is local: expected slurm or auto for a job that is submitted");
+        add(&f, "cluster.where", &e);
+    }
+    if (!job->cluster.nodes)
+        job->cluster.nodes = 1;
+    if (!job->cluster.devices)
+        job->cluster.devices = job->cluster.gpus_per_node;
+    if (!job->cluster.devices) {
+        zep_error_set(&e, ZEP_EINVAL, "cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node");
+        add(&f, "cluster.devices", &e);
+    }
+    check_time(&f);
+    check_method(&f);
+    check_tp(&f);
+    if (strcmp(job->cluster.topology, "auto") && job->cluster.devices)
+        check_cluster(&f, job, &topo);
+    zep_topo_free(topo);
+    check_data(&f, (int)(job->cluster.nodes * job->cluster.devices));
+    return take(&f, err);
+}
+
+/* Where the job may run here or as a batch job, numbers that do not fit this machine are worth a remark only. */
+static void remark_on_machine(const struct findings *f, struct zep_job *job)
+{
+    struct findings here = {.job = job};
+    struct zep_topo *topo = NULL;
+
+    if (f->code || zep_inputs_slurm_job() || strcmp(job->cluster.where, "auto") || (!job->cluster.nodes && !job->cluster.devices))
+        return;
+    check_cluster(&here, job, &topo);
+    if (here.code && here.text.data)
+        zep_log(ZEP_LOG_WARN, "`zeppelin run` on this machine would refuse: %s", here.text.data);
+    zep_buf_free(&here.text);
+    zep_topo_free(topo);
+}
+
+int zep_precheck_check(struct zep_job *job, struct zep_error *err)
+{
+    struct findings f = {.job = job};
+    struct zep_topo *topo = NULL;
+    int n_dev = (int)(job->cluster.nodes * job->cluster.devices);
+
+    if (strcmp(job->cluster.where, "local"))
+        check_time(&f);
+    check_method(&f);
+    check_tp(&f);
+    if (strcmp(job->cluster.topology, "auto") || !strcmp(job->cluster.where, "local"))
+        n_dev = check_cluster(&f, job, &topo);
+    zep_topo_free(topo);
+    check_data(&f, n_dev);
+    if (!strcmp(job->cluster.topology, "auto"))
+        remark_on_machine(&f, job);
+    return take(&f, err);
 }

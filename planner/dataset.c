@@ -244,8 +244,9 @@ int zep_dataset_limit(struct zep_dataset *set, int64_t context, int cut, int64_t
     if (!n_long)
         return ZEP_OK;
     if (!cut)
-        return zep_error_set(err, ZEP_EINVAL, "document %lld of %.*s has %lld tokens, longer than the context of %lld (and so are %lld of %lld): data.too_long: cut would cut them", (long long)first,
-                             (int)strlen(set->bin.path) - 4, set->bin.path, (long long)set->len[first], (long long)context, (long long)n_long, (long long)set->n_doc);
+        return zep_error_set(err, ZEP_EINVAL, "%.*s: %lld of %lld documents %s longer than data.context (%lld tokens), document %lld with %lld the first of them; with data.too_long: cut they are cut into documents of their own",
+                             (int)strlen(set->bin.path) - 4, set->bin.path, (long long)n_long, (long long)set->n_doc, n_long == 1 ? "is" : "are", (long long)context, (long long)first,
+                             (long long)set->len[first]);
     begin = zep_calloc((size_t)n, sizeof *begin);
     len = zep_calloc((size_t)n, sizeof *len);
     if (!begin || !len) {

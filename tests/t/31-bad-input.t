@@ -32,6 +32,15 @@ cluster: {topology: 'synthetic: nodes:2 dev:2'}
 data: {train: set/train, heldout: set/heldout, context: 4k, too_long: cut}
 train: {steps: 2}
 JOB
+cat >many.yaml <<'JOB'
+name: mine run
+cluster: {topology: gone.yaml}
+model: {kv_heads: 3}
+train: {steps: 2}
+data: {train: gone/train, heldout: gone/heldout}
+plan: {method: tecp}
+JOB
+printf 'name: x\n' >unset.yaml
 e='zeppelin: error:'
 
 # --- verbs and options ---
@@ -57,6 +66,7 @@ bad 2 "$e malformed-topo.yaml:2: not valid YAML: did not find expected node cont
 bad 2 "$e unknown preset 'D': expected A, B or C" "an unknown preset" "$zeppelin" topo --preset D
 bad 2 "$e missing: No such file or directory" "no source of text" "$zeppelin" data -o d missing
 bad 2 "$e folder: no files of text" "a folder without text" "$zeppelin" data -o d folder
+bad 2 "$e folder: no files of text that end in .x,.y" "a folder without such text" "$zeppelin" data --suffix .x,.y -o d folder
 bad 2 "$e set: is not empty: expected a new or empty folder" "a data set in the way" "$zeppelin" data -o set "$top/common"
 
 # --- plans ---
@@ -70,21 +80,21 @@ bad 2 "$e unknown distribution 'arxvi' (did you mean 'arxiv'?): expected one of 
     "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --dist arxvi:tokens=1k
 
 # --- jobs ---
-bad 2 "$e plan.method: 'zepelin' (did you mean 'zeppelin'?): \`zeppelin plan --help\` lists the methods" "an unknown method in a job" "$zeppelin" run --set plan.method=zepelin job.yaml
-bad 3 "$e cluster.tp is 2: tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1" "tensor parallelism" "$zeppelin" run --set cluster.tp=2 job.yaml
-bad 2 "$e data.train: $tmp/nothing.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "a missing data set" "$zeppelin" run --set data.train=nothing job.yaml
-bad 2 "$e data.train: plan.capacity 100 tokens x 4 devices = 400 is 3696 tokens short of the longest document's 4096; plan.capacity: 1024 would fit" "a capacity below the longest document" \
+bad 2 "$e --set plan.method=zepelin: plan.method: 'zepelin' (did you mean 'zeppelin'?): \`zeppelin plan --help\` lists the methods" "an unknown method in a job" "$zeppelin" run --set plan.method=zepelin job.yaml
+bad 3 "$e --set cluster.tp=2: cluster.tp is 2: tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1" "tensor parallelism" "$zeppelin" run --set cluster.tp=2 job.yaml
+bad 2 "$e --set data.train=nothing: data.train: $tmp/nothing.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "a missing data set" "$zeppelin" run --set data.train=nothing job.yaml
+bad 2 "$e job.yaml:2: data.train: plan.capacity 100 tokens x 4 devices = 400 is 3696 tokens short of the longest document's 4096; plan.capacity: 1024 would fit" "a capacity below the longest document" \
     "$zeppelin" run --set plan.capacity=100 job.yaml
 run "$zeppelin" run --set model.vocab=64 job.yaml
 is "$status" 2 "tokens beyond the vocabulary: status 2"
 like "$err" 'data.train: .*set/train.bin: token [0-9]+ of document [0-9]+ is [0-9]+: expected 0 to 63 \(model.vocab is 64\)' "the message names set, document and token"
 run "$zeppelin" run --set data.too_long=refuse job.yaml
 is "$status" 2 "a document longer than the context is refused"
-like "$err" 'data.train: document [0-9]+ of .*set/train has [0-9]+ tokens, longer than the context of 4096 \(and so are [0-9]+ of [0-9]+\): data.too_long: cut would cut them' "the message names it and counts"
+like "$err" 'job.yaml:2: data.train: .*set/train: [0-9]+ of [0-9]+ documents (is|are) longer than data.context \(4096 tokens\), document [0-9]+ with [0-9]+ the first of them; with data.too_long: cut they are cut' "the message names it and counts"
 [ ! -e runs ]
 ok $? "no run folder is left"
-bad 2 "$e cluster.nodes: '3': the topology (synthetic nodes:2 dev:2) has 2 nodes" "more nodes than there are" "$zeppelin" run --set cluster.nodes=3 job.yaml
-bad 2 "$e node 'node0' offers 2 devices of 1 rank, 4 are wanted" "more devices than there are" "$zeppelin" run --set cluster.devices=4 job.yaml
+bad 2 "$e --set cluster.nodes=3: cluster.nodes: '3': the topology (synthetic nodes:2 dev:2) has 2 nodes" "more nodes than there are" "$zeppelin" run --set cluster.nodes=3 job.yaml
+bad 2 "$e --set cluster.devices=4: cluster.devices: '4': synthetic nodes:2 dev:2 offers 2 devices a node: expected at most 2, or in cluster.topology a cluster that has more, as 'synthetic: nodes:2 dev:4 kind:cpu' (more ranks than cores are slow, but right)" "more devices than there are" "$zeppelin" run --set cluster.devices=4 job.yaml
 run "$zeppelin" run --set run_root=lengths/runs job.yaml
 is "$status" 2 "a place where no run folder can be made: status 2"
 like "$err" "$tmp/lengths: is a file, expected a directory" "the message names it"
@@ -93,6 +103,35 @@ bad 3 "$e cluster.where is slurm, but this is no Slurm allocation: \`zeppelin su
 bad 2 "$e $tmp/folder: is no run folder: it has no run.json" "no run folder" "$zeppelin" run --resume "$tmp/folder"
 bad 2 "$e nothing: no such run folder, and no run or job of that name in your index" "no such run" "$zeppelin" report nothing
 bad 2 "$e cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node" "a batch job without numbers" "$zeppelin" submit job.yaml
+
+# --- job check tells of what run would refuse, all at once ---
+bad 2 "$e data.train is not set: expected the prefix of a data set, as \`zeppelin data\` makes it" "a job without data" "$zeppelin" job check unset.yaml
+bad 2 "$e many.yaml:1: name: 'mine run': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit" "many mistakes" "$zeppelin" job check many.yaml
+is "$err" "$e many.yaml:1: name: 'mine run': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit
+$e many.yaml:3: model.kv_heads: '3': expected a divisor of model.heads (4)" "rules between keys are told together"
+run "$zeppelin" job check --set name=mine --set model.kv_heads=2 many.yaml
+is "$status" 2 "what only shows outside of the file: status 2"
+is "$err" "$e many.yaml:6: plan.method: 'tecp' (did you mean 'te-cp'?): \`zeppelin plan --help\` lists the methods
+$e many.yaml:2: cluster.topology: gone.yaml: No such file or directory
+$e many.yaml:5: data.train: gone/train.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx
+$e many.yaml:5: data.heldout: gone/heldout.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "all of it at once"
+run "$zeppelin" run --set name=mine --set model.kv_heads=2 many.yaml
+is "$(grep -c "^$e many.yaml:" <<<"$err")" 4 "run tells as much"
+run "$zeppelin" job check job.yaml
+is "$out" "job.yaml: ok" "a good job"
+bad 2 "$e job.yaml:2: data.train: plan.capacity 100 tokens x 4 devices = 400 is 3696 tokens short of the longest document's 4096; plan.capacity: 1024 would fit" "check: a capacity below the longest document" \
+    "$zeppelin" job check --set plan.capacity=100 job.yaml
+bad 2 "$e --set cluster.devices=4: cluster.devices: '4': synthetic nodes:2 dev:2 offers 2 devices a node: expected at most 2, or in cluster.topology a cluster that has more, as 'synthetic: nodes:2 dev:4 kind:cpu' (more ranks than cores are slow, but right)" "check: more devices than there are" \
+    "$zeppelin" job check --set cluster.devices=4 job.yaml
+run env -u SLURM_JOB_ID "$zeppelin" job check --set cluster.topology=auto --set cluster.devices=4096 job.yaml
+is "$status $out" "0 job.yaml: ok" "numbers for a cluster are right where this machine is too small"
+[ ! -x "$build/zeppelin-detect-local" ] || like "$err" '`zeppelin run` on this machine would refuse: --set cluster.devices=4096: cluster.devices:' "with a remark"
+bad 2 "$e --set cluster.topology=gone.yaml: cluster.topology: $tmp/gone.yaml: No such file or directory" "submit: a missing topology" \
+    "$zeppelin" submit --set cluster.topology=gone.yaml --set cluster.devices=2 job.yaml
+run "$zeppelin" submit --dry-run --set cluster.devices=2 job.yaml
+like "$err" 'cluster.nodes is auto: asking for 1 node of 2 ranks' "submit says what auto means"
+run "$zeppelin" submit --dry-run --set cluster.devices=2 --set cluster.nodes=2 job.yaml
+is "$err" "" "and nothing where the job says it"
 
 # --- no Slurm here ---
 start=$(date +%s)
@@ -135,7 +174,7 @@ is "$(cat runs/zeppelin-*/slurm-job)" 4711 "the run folder knows its id"
 cmp runs/zeppelin-*/run.json run.json.before
 ok $? "run.json is left to the job, which may have begun"
 rm -rf runs
-bad 2 "$e cluster.time is 120 s and cluster.grace 60 s: expected a time limit above 120 s, for Slurm tells of its end up to a minute before the grace begins" "a time limit that leaves no time to train" \
+bad 2 "$e --set cluster.time=2m: cluster.time is 120 s and cluster.grace 60 s: expected a time limit above 120 s, for Slurm tells of its end up to a minute before the grace begins" "a time limit that leaves no time to train" \
     env PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 --set cluster.time=2m job.yaml
 bad 2 "$e --set cluster.grace=1d: cluster.grace: '1d': expected a time from 5s to 65535s" "a grace that sbatch would not take" \
     "$zeppelin" submit --set cluster.devices=2 --set cluster.grace=1d job.yaml

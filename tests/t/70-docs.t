@@ -39,7 +39,11 @@ else
     skip "the pages are clean" "no mandoc"
 fi
 
-# the examples, in order, in an empty folder
+# the examples, in order, in an empty folder but for a data set
+mkdir texts
+for i in $(seq 40); do printf 'the text of file %d\n' "$i" >texts/$i.txt; done
+run "$zeppelin" data --suffix .txt --heldout 20 -o data texts
+ok "$status" "a data set"
 for v in topo doctor plan job; do
     sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g' >commands
     while read -r command; do
@@ -68,7 +72,7 @@ while read -r command; do
     is "$missing" "" "README: $command"
 done <tour
 for job in "$top"/jobs/*.yaml; do
-    run "$zeppelin" job check "$job"
+    run "$zeppelin" job check --set data.train=data/train --set data.heldout=data/heldout "$job"
     ok "$status" "$(basename "$job") is a good job file"
 done
 done_testing

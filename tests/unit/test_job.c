@@ -90,6 +90,10 @@ static const struct {
     {"name: a/b\n", "job.yaml:1: name: 'a/b': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit"},
     {"train: {lr: 0.001, min_lr: 0.01}\n", "job.yaml:1: train.min_lr: '0.01': expected at most train.lr (0.001)"},
     {"train: {steps: 5}\nmodel: {hiden: 4}\nplan: {remap: 2}\n", "job.yaml:2: unknown key 'model.hiden' (did you mean 'model.hidden'?)\njob.yaml:3: plan.remap: '2': expected true or false"},
+    {"name: a/b\ntrain: {step: 5, min_lr: 1}\nmodel: {head_dim: 20}\n",
+     "job.yaml:2: unknown key 'train.step' (did you mean 'train.steps'?)\njob.yaml:1: name: 'a/b': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit\n"
+     "job.yaml:3: model.head_dim: '20': expected a multiple of 8"},
+    {"model: {heads: six, kv_heads: 3}\n", "job.yaml:1: model.heads: 'six': expected a whole number"},
 };
 
 START_TEST(bad_job)
