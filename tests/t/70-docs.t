@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # What the user can read says the same everywhere: --help, manual pages, completion; the examples of the pages work.
-# timeout: 120
+# timeout: 200
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$tmp" || exit 1
 verbs=$("$zeppelin" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p')
@@ -59,18 +59,30 @@ while read -r path; do
     [ -e "$top/$path" ] || bad="$bad $path"
 done < <(grep -oE '\]\([a-zA-Z][^)]*\)' "$top/README.md" | grep -v http | tr -d '])(')
 is "$bad" "" "what README.md points to exists"
-# what the tour shows is what the commands print
-grep -E '^    \$ zeppelin (topo|plan) ' "$top/README.md" | sed 's/^    \$ //' >tour
-[ -s tour ]
-ok $? "the README has a tour"
+# the tour: every command in the order shown, in an empty folder; what it shows is what they print. Where that hangs on the machine or on time, numbers are not compared.
+mkdir tour
+cd tour || exit 1
+sed -n '/^## A tour/,/^## On a/p' "$top/README.md" >text
+grep '^    \$ ' text | sed 's/^    \$ //' >commands
+is "$(grep -c '^zeppelin \(data\|run\|job\|topo\|plan\)' commands)" "$(grep -c zeppelin commands | awk '{ print $1 - 1 }')" "the README has a tour"
 while read -r command; do
+    numbers='cat'
+    case $command in
+    'zeppelin data'* | 'zeppelin run'*) numbers="sed s/[0-9][0-9.e+]*/N/g" ;;
+    esac
+    case $command in
+    'zeppelin run'*) [ -x "$build/zeppelin-rank" ] || { skip "README: $command" "built without MPI"; continue; } ;;
+    esac
     bash -c "PATH=$build:\$PATH; $command" >shown 2>&1 </dev/null
+    awk -v c="    \$ $command" '$0 == c { on = 1; next } !/^    / || /^    \$/ { on = on && /^$/ } on' text | sed 's/^    //' | grep -vE '^(\.\.\.)?$' >want
     missing=
-    while read -r line; do
-        grep -qF -- "$line" shown || missing="$missing | $line"
-    done < <(awk -v c="    \$ $command" '$0 == c { on = 1; next } /^    \$/ || /^#/ { on = 0 } on' "$top/README.md" | sed 's/^    //' | grep -vE '^(\.\.\.)?$')
+    while IFS= read -r line; do
+        $numbers shown | tr -s ' ' | grep -qF -- "$($numbers <<<"$line" | tr -s ' ')" || missing="$missing | $line"
+    done <want
     is "$missing" "" "README: $command"
-done <tour
+    [ -z "$missing" ] || diag "$(head -n 50 shown)"
+done <commands
+cd .. || exit 1
 for job in "$top"/jobs/*.yaml; do
     run "$zeppelin" job check --set data.train=data/train --set data.heldout=data/heldout "$job"
     ok "$status" "$(basename "$job") is a good job file"
