@@ -59,15 +59,18 @@ static double num(const json_t *j, const char *key)
 static void show_step(struct zep_progress_reader *p, const json_t *j)
 {
     int64_t step = json_integer_value(json_object_get(j, "step")), every = p->job->log.every, steps = p->job->train.steps;
-    double left;
+    double left, tokens = num(j, "tokens");
+    char fill[64] = "";
 
-    p->tokens += num(j, "tokens");
+    if (tokens < 0.75 * (double)p->job->train.tokens) /* a loss of few tokens is a poor witness, and the step counts like the others */
+        snprintf(fill, sizeof fill, "  (%.0f of %" PRId64 " tokens)", tokens, p->job->train.tokens);
+    p->tokens += tokens;
     p->time_s += num(j, "time_s");
     p->all_time_s += num(j, "time_s");
     p->n_step++;
     left = p->all_time_s / (double)p->n_step * (double)(steps - step);
-    zep_progress_line(step % every == 0 || step == steps, "step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  lr %.2e  %.0f s left", step, steps, num(j, "loss"),
-                      p->time_s > 0 ? p->tokens / p->time_s : 0.0, num(j, "lr"), left);
+    zep_progress_line(step % every == 0 || step == steps, "step %" PRId64 "/%" PRId64 "  loss %.4f  %.0f tokens/s  lr %.2e  %.0f s left%s", step, steps, num(j, "loss"),
+                      p->time_s > 0 ? p->tokens / p->time_s : 0.0, num(j, "lr"), left, fill);
     if (step % every == 0)
         p->tokens = p->time_s = 0;
 }

@@ -55,6 +55,9 @@ static void put_losses(const struct zep_report *r, const struct zep_report_sums 
     if (r->n_step)
         zep_buf_printf(b, "\n%.0f tokens in %d steps (%" PRId64 " micro-steps), %.0f tokens/s, %.3g TFLOP, attention's share %.1f%%, %.4g MB between nodes\n", s->tokens, r->n_step, s->micro,
                        s->tokens / (s->time_s > 0 ? s->time_s : 1), s->flops / 1e12, share(s->attn_flops, s->flops), s->net_bytes / 1e6);
+    if (r->n_step && s->tokens < 0.9 * (double)r->job->train.tokens * r->n_step)
+        zep_buf_printf(b, "a step held %.0f%% of train.tokens (%" PRId64 ") on average: it ends at the first document that does not fit\n", share(s->tokens, (double)r->job->train.tokens * r->n_step),
+                       r->job->train.tokens);
     if (r->cut_documents)
         zep_buf_printf(b, "%" PRId64 " documents longer than the context of %" PRId64 " tokens were cut\n", r->cut_documents, r->job->data.context);
 }

@@ -108,6 +108,8 @@ kill -USR1 "$rank"
 wait $launcher
 is $? 75 "SIGUSR1 to a single rank: all leave, status 75"
 stopped=$(losses "$dir" | tail -n 1 | cut -d' ' -f1)
+is "$(sed -n 's/^step \([0-9]*\)\/12 .* (\([0-9]*\) of 900 tokens)$/\1 \2/p' part/err)" \
+    "$(sed -n 's/.*"kind":"step".*"step":\([0-9]*\),.*"tokens":\([0-9]*\),.*/\1 \2/p' "$dir/metrics.jsonl" | awk '$2 < 675')" "lines of the log say how full a step is that is far from its budget"
 [ -s "$dir/checkpoints/step-$stopped/MANIFEST" ]
 ok $? "with a checkpoint of the last step ($stopped)"
 like "$(cat part/err)" "go on with: zeppelin run --resume" "it says how to go on"

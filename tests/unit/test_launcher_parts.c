@@ -139,6 +139,7 @@ START_TEST(metrics)
     ck_assert_int_eq(zep_report_text(r, &b, &err), ZEP_OK);
     ck_assert_ptr_nonnull(strstr(b.data, "held-out loss  5.0000 at step 0 over 9 targets, not evaluated since\n"));
     ck_assert_ptr_null(strstr(b.data, "the model is"));
+    ck_assert_ptr_nonnull(strstr(b.data, "\na step held 1% of train.tokens (8192) on average: it ends at the first document that does not fit\n"));
     ck_assert_ptr_nonnull(strstr(b.data, "inter-node            2          140    70.0%"));
     zep_buf_free(&b);
     ck_assert_int_eq(zep_report_json(r, &b, &err), ZEP_OK);
