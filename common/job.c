@@ -105,7 +105,7 @@ static int parse_number(const struct zep_job_key *key, const char *value, void *
     int rc;
 
     if (key->choices && !strcmp(value, key->choices)) {
-        if (key->type == ZEP_JOB_TIME)
+        if (key->type == ZEP_JOB_TIME || key->type == ZEP_JOB_FLOAT)
             *(double *)field = 0;
         else
             *(int64_t *)field = 0;

@@ -31,7 +31,8 @@ struct zep_job {
     } cluster;
     struct {
         int64_t vocab, hidden, layers, heads, kv_heads, head_dim, ffn;
-        double rope_theta, norm_eps, init_std;
+        double rope_theta, norm_eps;
+        double init_std;   /* 0: 0.7 / sqrt(hidden) */
         int tied;          /* output embedding = input embedding */
     } model;
     struct {

@@ -11,6 +11,7 @@
 #define COUNT(name, field, dflt, min, max, unit, help) {name, ZEP_JOB_COUNT, AT(field), dflt, min, max, NULL, unit, help}
 #define COUNT_OR(name, field, word, dflt, min, max, unit, help) {name, ZEP_JOB_COUNT, AT(field), dflt, min, max, word, unit, help}
 #define FLOAT(name, field, dflt, min, max, help) {name, ZEP_JOB_FLOAT, AT(field), dflt, min, max, NULL, NULL, help}
+#define FLOAT_OR(name, field, word, dflt, min, max, help) {name, ZEP_JOB_FLOAT, AT(field), dflt, min, max, word, NULL, help}
 #define TIME(name, field, dflt, min, max, help) {name, ZEP_JOB_TIME, AT(field), dflt, min, max, NULL, "time", help}
 #define TIME_OR(name, field, word, dflt, min, max, help) {name, ZEP_JOB_TIME, AT(field), dflt, min, max, word, "time", help}
 #define BOOL(name, field, dflt, help) {name, ZEP_JOB_BOOL, AT(field), dflt, 0, 0, NULL, NULL, help}
@@ -25,7 +26,7 @@ static const struct zep_job_key keys[] = {
     PATH("run_root", run_root, "runs", "where run folders are made"),
 
     CHOICE("cluster.where", cluster.where, "auto", "auto|local|slurm", "where to run: this machine, or the Slurm allocation that the command runs in; auto takes the allocation if there is one"),
-    STRING("cluster.topology", cluster.topology, "auto", "auto (detect), a topology.yaml file, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
+    STRING("cluster.topology", cluster.topology, "auto", "what to run on: auto (detect), a topology.yaml file, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
     INT_OR("cluster.nodes", cluster.nodes, "auto", "auto", 1, 65536, NULL, "nodes; auto: all of the allocation or topology"),
     INT_OR("cluster.devices", cluster.devices, "auto", "auto", 1, 4096, NULL, "devices a node; auto: what the topology says"),
     INT("cluster.tp", cluster.tp, "1", 1, 1024, NULL, "tensor-parallel degree: ranks a device; this version trains with 1"),
@@ -53,7 +54,7 @@ static const struct zep_job_key keys[] = {
     INT("model.ffn", model.ffn, "352", 8, 1048576, NULL, "width of the feed-forward layer"),
     FLOAT("model.rope_theta", model.rope_theta, "10000", 1, 1e12, "base of the rotary embedding"),
     FLOAT("model.norm_eps", model.norm_eps, "1e-05", 1e-12, 0.1, "epsilon of RMSNorm"),
-    FLOAT("model.init_std", model.init_std, "0.02", 1e-6, 10, "standard deviation of initial weights"),
+    FLOAT_OR("model.init_std", model.init_std, "auto", "auto", 1e-6, 10, "standard deviation of initial weights; auto: 0.7 / sqrt(hidden)"),
     BOOL("model.tied", model.tied, "true", "output embedding = input embedding"),
 
     PATH("data.train", data.train, "", "training text: prefix of PREFIX.bin and PREFIX.idx, made by zeppelin data"),
@@ -67,7 +68,7 @@ static const struct zep_job_key keys[] = {
     CHOICE("train.optimizer", train.optimizer, "adamw", "adamw|sgd", "optimizer"),
     FLOAT("train.lr", train.lr, "0.003", 0, 1e6, "highest learning rate"),
     FLOAT("train.min_lr", train.min_lr, "0.0003", 0, 1e6, "learning rate at the last step (cosine)"),
-    INT("train.warmup", train.warmup, "10", 0, MANY, "steps", "steps of linear warm-up"),
+    INT("train.warmup", train.warmup, "20", 0, MANY, "steps", "steps of linear warm-up"),
     FLOAT("train.beta1", train.beta1, "0.9", 0, 0.999999, "decay of the first moment"),
     FLOAT("train.beta2", train.beta2, "0.95", 0, 0.999999, "decay of the second moment"),
     FLOAT("train.eps", train.eps, "1e-08", 0, 1, "epsilon of AdamW"),
@@ -76,7 +77,7 @@ static const struct zep_job_key keys[] = {
     INT("train.eval_every", train.eval_every, "0", 0, MANY, "steps", "steps between evaluations; 0: at the start and the end"),
     COUNT("train.eval_tokens", train.eval_tokens, "64k", 0, MANY, "tokens", "most held-out tokens of an evaluation: documents in a fixed order, each once; less than the whole set is a part of it"),
 
-    STRING("plan.method", plan.method, "zeppelin", "zeppelin, zeppelin-paper or te-cp"),
+    STRING("plan.method", plan.method, "zeppelin", "how steps are planned: zeppelin, zeppelin-paper or te-cp"),
     COUNT_OR("plan.capacity", plan.capacity, "auto", "auto", 1, MANY, "tokens", "tokens a device may hold for attention; auto: 1.25 times the average"),
     BOOL("plan.routing", plan.routing, "true", "carry hops between nodes over all NICs"),
     BOOL("plan.remap", plan.remap, "true", "move tokens to equal shares for the linear modules"),

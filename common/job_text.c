@@ -41,7 +41,10 @@ int zep_job_value_text(const struct zep_job *job, const struct zep_job_key *key,
             zep_buf_printf(b, "%" PRId64, *(const int64_t *)field);
         break;
     case ZEP_JOB_FLOAT:
-        put_double(b, *(const double *)field);
+        if (key->choices && *(const double *)field == 0)
+            zep_buf_puts(b, key->choices);
+        else
+            put_double(b, *(const double *)field);
         break;
     case ZEP_JOB_TIME:
         zep_buf_puts(b, key->choices && *(const double *)field == 0 ? key->choices : zep_format_time(*(const double *)field, time));

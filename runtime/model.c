@@ -23,7 +23,7 @@ int zep_model_shape_from_job(const struct zep_job *job, struct zep_model_shape *
         .tied = job->model.tied,
         .norm_eps = (float)job->model.norm_eps,
         .rope_theta = job->model.rope_theta,
-        .init_std = job->model.init_std,
+        .init_std = job->model.init_std > 0 ? job->model.init_std : 0.7 / sqrt((double)job->model.hidden),
         .max_pos = job->data.context,
     };
 

@@ -107,6 +107,32 @@ START_TEST(model_init)
 }
 END_TEST
 
+START_TEST(init_std)
+{
+    static const struct {
+        const char *set[2];
+        double std;
+    } cases[] = {{{"model.hidden=128", "model.init_std=auto"}, 0.0618718}, {{"model.hidden=4096", "model.init_std=auto"}, 0.0109375}, {{"model.hidden=128", "model.init_std=0.02"}, 0.02}};
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct zep_job *job, *back;
+        struct zep_model_shape shape;
+        struct zep_buf b = ZEP_BUF_INIT;
+        struct zep_error err;
+
+        ck_assert_int_eq(zep_job_load(NULL, cases[i].set, 2, &job, &err), ZEP_OK);
+        ck_assert_int_eq(zep_model_shape_from_job(job, &shape, &err), ZEP_OK);
+        ck_assert_double_eq_tol(shape.init_std, cases[i].std, 1e-7);
+        ck_assert_int_eq(zep_job_to_yaml(job, 0, &b, &err), ZEP_OK); /* and as the ranks read it */
+        ck_assert_int_eq(zep_job_parse("job.yaml", b.data, b.len, &back, &err), ZEP_OK);
+        ck_assert(back->model.init_std == job->model.init_std);
+        zep_buf_free(&b);
+        zep_job_free(job);
+        zep_job_free(back);
+    }
+}
+END_TEST
+
 START_TEST(share_positions_and_labels)
 {
     static const int64_t len[] = {1, 5, 3};
@@ -261,6 +287,7 @@ int main(void)
     tcase_add_test(tc, learning_rate);
     tcase_add_test(tc, model_layout);
     tcase_add_test(tc, model_init);
+    tcase_add_test(tc, init_std);
     tcase_add_test(tc, share_positions_and_labels);
     tcase_add_test(tc, manifest_round_trip);
     tcase_add_test(tc, manifest_refused);
