@@ -26,7 +26,7 @@ static const struct zep_job_key keys[] = {
     PATH("run_root", run_root, "runs", "where run folders are made"),
 
     CHOICE("cluster.where", cluster.where, "auto", "auto|local|slurm", "where to run: this machine, or the Slurm allocation that the command runs in; auto takes the allocation if there is one"),
-    STRING("cluster.topology", cluster.topology, "auto", "what to run on: auto (detect), a topology.yaml file, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
+    STRING("cluster.topology", cluster.topology, "auto", "what to run on: auto (detect), a file of any format that zeppelin topo reads, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
     INT_OR("cluster.nodes", cluster.nodes, "auto", "auto", 1, 65536, NULL, "nodes; auto: all of the allocation or topology"),
     INT_OR("cluster.devices", cluster.devices, "auto", "auto", 1, 4096, NULL, "devices a node; auto: what the topology says"),
     INT("cluster.tp", cluster.tp, "1", 1, 1024, NULL, "tensor-parallel degree: ranks a device; this version trains with 1"),
