@@ -183,6 +183,19 @@ static const struct zep_topo_source *recognise(const char *path, const char *tex
     return NULL;
 }
 
+/* A file that is named as YAML may be ours but for a mistake: then that is what to mend. */
+static int not_recognised(const struct zep_source_request *q, struct zep_error *err)
+{
+    struct zep_yaml *doc = NULL;
+    int rc = strstr(q->file, ".yaml") || strstr(q->file, ".yml") ? zep_yaml_load(q->file, q->text, q->len, &doc, err) : ZEP_OK;
+
+    zep_yaml_free(doc);
+    if (rc < 0)
+        return rc;
+    return zep_error_set(err, ZEP_EINVAL, "%s: the format was not recognised: expected topology.yaml, JSON of ours, Slurm's topology.conf, topology.yaml or gres.conf, scontrol show topology, kubectl get nodes, ibnetdiscover, "
+                         "hwloc or NCCL XML, or nvidia-smi topo -m (KIND:FILE says which, see --list-sources)", q->file);
+}
+
 static int load_file(const struct zep_topo_source *kind, const char *path, struct zep_source_request *q, const struct zep_topo_want *w, struct zep_topo **topo_out, struct zep_error *err)
 {
     char *text = NULL;
@@ -195,8 +208,7 @@ static int load_file(const struct zep_topo_source *kind, const char *path, struc
     if (strlen(text) != q->len) {
         rc = zep_error_set(err, ZEP_EINVAL, "%s: a NUL character in it: expected text", q->file);
     } else if (!kind && !(kind = recognise(q->file, text, q->len))) {
-        rc = zep_error_set(err, ZEP_EINVAL, "%s: the format was not recognised: expected topology.yaml, JSON of ours, Slurm's topology.conf, topology.yaml or gres.conf, scontrol show topology, kubectl get nodes, ibnetdiscover, "
-                           "hwloc or NCCL XML, or nvidia-smi topo -m (KIND:FILE says which, see --list-sources)", q->file);
+        rc = not_recognised(q, err);
     } else {
         note(w, "%s: read as %s (%s)", q->file, kind->name, kind->what);
         rc = kind->load(q, topo_out, err);

@@ -45,7 +45,7 @@ for i in $(seq 40); do printf 'the text of file %d\n' "$i" >texts/$i.txt; done
 run "$zeppelin" data --suffix .txt --heldout 20 -o data texts
 ok "$status" "a data set"
 for v in topo doctor plan job; do
-    sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g' >commands
+    sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g; s/\\e/\\/g' >commands
     while read -r command; do
         run bash -c "PATH=$build:\$PATH; $command"
         ok "$status" "example: $command"
@@ -64,7 +64,7 @@ mkdir tour
 cd tour || exit 1
 sed -n '/^## A tour/,/^## On a/p' "$top/README.md" >text
 grep '^    \$ ' text | sed 's/^    \$ //' >commands
-is "$(grep -c '^zeppelin \(data\|run\|job\|topo\|plan\)' commands)" "$(grep -c zeppelin commands | awk '{ print $1 - 1 }')" "the README has a tour"
+is "$(grep -o '^zeppelin [a-z]*' commands | sort -u | tr '\n' ' ')" "zeppelin data zeppelin job zeppelin plan zeppelin run zeppelin topo " "the README has a tour"
 while read -r command; do
     numbers='cat'
     case $command in
