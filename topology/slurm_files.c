@@ -134,6 +134,7 @@ int zep_topo_from_scontrol(const struct zep_source_request *q, struct zep_topo *
 /* Lines are kept until all are read: GPUs are numbered by their device files, whatever the order of lines, and Links counts all GPUs of a node. */
 struct gpu {
     int node, number;       /* /dev/nvidia3 is number 3; -1 while no file says it */
+    int order;              /* of the lines */
     char *type, *cores, *links;
 };
 
@@ -142,6 +143,7 @@ struct gres {
     struct zep_topo *topo;
     struct zep_names *names;
     int n, cap, auto_detect;
+    int cores_told; /* the last line that was warned of */
     struct gpu *gpu;
 };
 
@@ -152,6 +154,12 @@ static int add_gpu(struct gres *g, int node, int number, const struct zep_slurm_
 
     if (!cores)
         cores = zep_slurm_value(l, "CPUs");
+    if (cores && strspn(cores, "0123456789,-") != strlen(cores)) {
+        if (l->line != g->cores_told)
+            zep_topo_warn(g->topo, "%s:%d: Cores '%.100s': expected numbers, as in 0-15,32: the cores near these GPUs are not known", l->file, l->line, cores);
+        g->cores_told = l->line;
+        cores = NULL;
+    }
     if (g->n == g->cap) {
         int cap = g->cap ? 2 * g->cap : 256;
 
@@ -161,7 +169,7 @@ static int add_gpu(struct gres *g, int node, int number, const struct zep_slurm_
         g->cap = cap;
     }
     p = &g->gpu[g->n++];
-    *p = (struct gpu){node, number, type ? strdup(type) : NULL, cores ? strdup(cores) : NULL, links ? strdup(links) : NULL};
+    *p = (struct gpu){node, number, g->n, type ? strdup(type) : NULL, cores ? strdup(cores) : NULL, links ? strdup(links) : NULL};
     return (type && !p->type) || (cores && !p->cores) || (links && !p->links) ? zep_error_nomem(err, "topology") : ZEP_OK;
 }
 
@@ -251,7 +259,7 @@ static int cmp_gpu(const void *a, const void *b)
     const struct gpu *x = a, *y = b;
     int nx = x->number < 0 ? 1 << 20 : x->number, ny = y->number < 0 ? 1 << 20 : y->number;
 
-    return x->node != y->node ? x->node - y->node : nx != ny ? nx - ny : (x > y) - (x < y);
+    return x->node != y->node ? x->node - y->node : nx != ny ? nx - ny : x->order - y->order;
 }
 
 /* "-1,4,4,4": NVLinks to each GPU in order, -1 at its own place. A line of several files has the text of one of them: the one whose place -1 is at. */

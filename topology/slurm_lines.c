@@ -9,6 +9,7 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
+#include "common/encode.h"
 #include "common/fs.h"
 #include "common/yaml.h"
 
@@ -164,6 +165,10 @@ static int take_pair(const struct source *s, struct zep_slurm_line *l, char **p,
         return fail(s, l->line, err, "more than %d values on one line", ZEP_SLURM_PAIRS);
     *p = *stop ? stop + 1 : stop;
     *stop = '\0';
+    if (!zep_text_is_clean(value)) {
+        zep_text_clean(value);
+        return fail(s, l->line, err, "%.60s: '%.200s': expected text without control characters, in UTF-8", key, value);
+    }
     l->key[l->n] = key;
     l->value[l->n++] = value;
     return ZEP_OK;

@@ -340,6 +340,12 @@ START_TEST(gres)
     ck_assert_int_eq(t->n_node, 0);
     ck_assert(has_warning(t, "f:1: AutoDetect finds the GPUs on the nodes: none are listed here"));
     zep_topo_free(t);
+    t = must_load(zep_topo_from_gres_conf, "NodeName=n[1-2] Name=gpu Count=2 Cores=none\n");
+    ck_assert_int_eq(t->n_warning, 1);
+    ck_assert_ptr_nonnull(strstr(t->warning[0], "f:1: Cores 'none': expected numbers"));
+    ck_assert_ptr_null(t->node[0].device[0].cores);
+    zep_topo_free(t);
+    must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=2 Type=\311\312\n", "f:1: Type: '?\?': expected text without control characters, in UTF-8");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=many\n", "f:1: Count: 'many': expected a whole number");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu File=/dev/nvidia[0-\n", "f:1: File '/dev/nvidia[0-': host list '/dev/nvidia[0-': '[' without ']'");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Coers=1\n", "f:1: unknown key 'Coers' (did you mean 'Cores'?)");
