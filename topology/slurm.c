@@ -120,9 +120,10 @@ int zep_slurm_parse_switches(struct zep_topo *topo, const struct zep_names *name
     return rc;
 }
 
-static int only_job(const char *job, struct zep_hostlist *out, struct zep_error *err)
+/* The hosts that the text of `scontrol show KIND NAME` gives under a key; code and hint: the error where there are none. */
+static int only_hosts_of(const char *kind, const char *name, const char *key, enum zep_status code, const char *hint, struct zep_hostlist *out, struct zep_error *err)
 {
-    const char *args[] = {"show", "job", job, "--oneliner", NULL};
+    const char *args[] = {"show", kind, name, "--oneliner", NULL};
     char *text = NULL, *nodes;
     int rc = ask(args, &text, LIMIT_S, err);
 
@@ -130,8 +131,8 @@ static int only_job(const char *job, struct zep_hostlist *out, struct zep_error 
         return rc;
     nodes = zep_calloc(strlen(text) + 1, 1);
     if (nodes) {
-        value_of(text, "NodeList", nodes, strlen(text) + 1);
-        rc = *nodes && strcmp(nodes, "(null)") ? zep_hostlist_expand(nodes, out, err) : zep_error_set(err, ZEP_EUNAVAIL, "job %s has no nodes (yet)", job);
+        value_of(text, key, nodes, strlen(text) + 1);
+        rc = *nodes && strcmp(nodes, "(null)") ? zep_hostlist_expand(nodes, out, err) : zep_error_set(err, code, "%s '%s' has no nodes%s", kind, name, hint);
     } else {
         rc = zep_error_nomem(err, "scontrol's text");
     }
@@ -140,25 +141,14 @@ static int only_job(const char *job, struct zep_hostlist *out, struct zep_error 
     return rc;
 }
 
-/* Nodes of a partition by the text of scontrol. */
+static int only_job(const char *job, struct zep_hostlist *out, struct zep_error *err)
+{
+    return only_hosts_of("job", job, "NodeList", ZEP_EUNAVAIL, " (yet)", out, err);
+}
+
 static int only_partition(const char *partition, struct zep_hostlist *out, struct zep_error *err)
 {
-    const char *args[] = {"show", "partition", partition, "--oneliner", NULL};
-    char *text = NULL, *nodes;
-    int rc = ask(args, &text, LIMIT_S, err);
-
-    if (rc < 0)
-        return rc;
-    nodes = zep_calloc(strlen(text) + 1, 1);
-    if (nodes) {
-        value_of(text, "Nodes", nodes, strlen(text) + 1);
-        rc = *nodes && strcmp(nodes, "(null)") ? zep_hostlist_expand(nodes, out, err) : zep_error_set(err, ZEP_EINVAL, "partition '%s' has no nodes", partition);
-    } else {
-        rc = zep_error_nomem(err, "scontrol's text");
-    }
-    free(nodes);
-    free(text);
-    return rc;
+    return only_hosts_of("partition", partition, "Nodes", ZEP_EINVAL, "", out, err);
 }
 
 /* Where the library does not say (Slurm 25.05 and later; topology/block): the text of scontrol, or else what the job's environment says of this node. */
