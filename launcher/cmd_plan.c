@@ -24,7 +24,7 @@ enum {
 
 static const struct option options[] = {
     {"from", required_argument, NULL, ZEP_OPT_FROM}, {"topology", required_argument, NULL, ZEP_OPT_FILE}, {"synthetic", required_argument, NULL, ZEP_OPT_SYNTHETIC},
-    {"preset", required_argument, NULL, ZEP_OPT_PRESET}, {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"nodes", required_argument, NULL, OPT_NODES}, {"devices", required_argument, NULL, OPT_DEVICES},
+    {"preset", required_argument, NULL, ZEP_OPT_PRESET}, {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, {"nodes", required_argument, NULL, OPT_NODES}, {"devices", required_argument, NULL, OPT_DEVICES},
     {"tp", required_argument, NULL, OPT_TP}, {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"lengths", required_argument, NULL, OPT_LENGTHS},
     {"dist", required_argument, NULL, OPT_DIST}, {"data", required_argument, NULL, OPT_DATA}, {"tokens", required_argument, NULL, OPT_TOKENS}, {"context", required_argument, NULL, OPT_CONTEXT},
     {"seed", required_argument, NULL, OPT_SEED}, {"step", required_argument, NULL, OPT_STEP}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
@@ -48,6 +48,7 @@ static const struct cli cli = {
     "  --synthetic TEXT   'nodes:2 dev:4 nic:2 nvlink:200GB/s net:200Gb/s'\n"
     "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin-topo(1))\n"
     "  --slurm, --local   the Slurm cluster; this machine\n"
+    "  --only LIST        these nodes alone; --without LIST: all but these\n"
     "  --nodes N          only the first N nodes\n"
     "  --devices D        devices a node (default: all)\n"
     "  --tp T             ranks a device (default 1)\n"

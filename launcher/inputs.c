@@ -63,6 +63,12 @@ int zep_inputs_topo_option(struct zep_topo_args *a, int option, const char *valu
     case ZEP_OPT_HOSTS:
         a->hosts = value;
         return 1;
+    case ZEP_OPT_ONLY:
+        a->only = value;
+        return 1;
+    case ZEP_OPT_WITHOUT:
+        a->without = value;
+        return 1;
     default:
         return 0;
     }
@@ -78,7 +84,14 @@ int zep_inputs_topo(const struct zep_topo_args *a, struct zep_topo **topo_out, s
 {
     struct zep_topo_want w = {.n_from = a->n_from, .from = a->from, .label_levels = a->label_levels, .hosts = a->hosts, .note = say};
 
-    return zep_topo_from(&w, topo_out, err);
+    struct zep_topo *topo = NULL;
+    int rc = zep_topo_from(&w, &topo, err);
+
+    if (rc == ZEP_OK && (a->only || a->without) && (rc = zep_topo_select(topo, a->only, a->without, err)) < 0)
+        zep_topo_free(topo);
+    if (rc == ZEP_OK)
+        *topo_out = topo;
+    return rc;
 }
 
 static int job_topo(const struct zep_job *job, struct zep_topo **topo_out, struct zep_error *err)

@@ -317,6 +317,7 @@ struct diff {
     const struct zep_topo *a, *b;
     struct zep_buf *out;
     struct zep_error *err;
+    int *of_b; /* [b->n_node] node of a, -1: new */
 };
 
 struct change { /* a node and all that changed on it, as one text */
@@ -373,28 +374,29 @@ static int put_changes(struct diff *d, const struct zep_topo *t, struct change *
     return rc;
 }
 
-static int find_in(const struct zep_names *names, const struct zep_node *n)
+static int find_in(const struct zep_names *names, const struct zep_shorts *shorts, const struct zep_node *n)
 {
     int at = zep_names_find(names, n->id);
 
     for (int k = 0; at < 0 && k < n->n_alias; k++)
         at = zep_names_find(names, n->alias[k]);
-    return at;
+    return at < 0 ? zep_shorts_find(shorts, names, n->id) : at;
 }
 
 static int diff_nodes(struct diff *d)
 {
     struct change *changed = zep_calloc((size_t)d->b->n_node + 1, sizeof *changed), *added = zep_calloc((size_t)d->b->n_node + 1, sizeof *added), *gone = zep_calloc((size_t)d->a->n_node + 1, sizeof *gone);
     struct zep_names *na = NULL, *nb = NULL;
+    struct zep_shorts *sa = NULL, *sb = NULL;
     char *matched = zep_calloc((size_t)d->a->n_node + 1, 1);
     int n_changed = 0, n_added = 0, n_gone = 0, rc;
 
     if (!changed || !added || !gone || !matched)
         rc = zep_error_nomem(d->err, "difference");
-    else if ((rc = zep_names_new(d->a, &na, d->err)) == ZEP_OK)
-        rc = zep_names_new(d->b, &nb, d->err);
+    else if ((rc = zep_names_new(d->a, &na, d->err)) == ZEP_OK && (rc = zep_names_new(d->b, &nb, d->err)) == ZEP_OK && (rc = zep_shorts_new(d->a, &sa, d->err)) == ZEP_OK)
+        rc = zep_shorts_new(d->b, &sb, d->err);
     for (int i = 0; i < d->b->n_node && rc == ZEP_OK; i++) {
-        int at = find_in(na, &d->b->node[i]);
+        int at = d->of_b[i] = find_in(na, sa, &d->b->node[i]);
         struct zep_buf text = ZEP_BUF_INIT;
         struct tell t = {add_text, &text, "before", 0};
 
@@ -412,7 +414,7 @@ static int diff_nodes(struct diff *d)
         zep_buf_free(&text);
     }
     for (int i = 0; i < d->a->n_node && rc == ZEP_OK; i++)
-        if (!matched[i] && find_in(nb, &d->a->node[i]) < 0) {
+        if (!matched[i] && find_in(nb, sb, &d->a->node[i]) < 0) {
             gone[n_gone] = (struct change){strdup(""), i};
             rc = gone[n_gone++].text ? ZEP_OK : zep_error_nomem(d->err, "difference");
         }
@@ -420,6 +422,8 @@ static int diff_nodes(struct diff *d)
         rc = put_changes(d, d->b, changed, n_changed, "~ %s %s: %s\n");
     zep_names_free(na);
     zep_names_free(nb);
+    zep_shorts_free(sa);
+    zep_shorts_free(sb);
     free(matched);
     free(changed);
     free(added);
@@ -427,16 +431,47 @@ static int diff_nodes(struct diff *d)
     return rc;
 }
 
-static const struct zep_fabric *find_fabric(const struct zep_topo *t, const char *name)
+static int find_fabric(const struct zep_topo *t, const char *name)
 {
     for (int i = 0; i < t->n_fabric; i++)
         if (!strcmp(t->fabric[i].name, name))
-            return &t->fabric[i];
-    return NULL;
+            return i;
+    return -1;
 }
 
-/* Nodes and parents of a switch as sorted text, for comparing. */
-static int switch_text(const struct zep_topo *t, const struct zep_fabric *f, const struct zep_switch *s, char **nodes, char **parents, struct zep_error *err)
+/* The only fabric of a kind that the other topology has none of by name, -1: none, or several. */
+static int only_fabric(const struct zep_topo *t, enum zep_fabric_kind kind, const struct zep_topo *other)
+{
+    int at = -1;
+
+    for (int i = 0; i < t->n_fabric; i++) {
+        if (t->fabric[i].kind != kind || find_fabric(other, t->fabric[i].name) >= 0)
+            continue;
+        if (at >= 0)
+            return -1;
+        at = i;
+    }
+    return at;
+}
+
+/* Which fabric of `other` is t's: by name; else where one of a kind is left on both sides, each source has a name of its own for the same one. */
+static int pair_of(const struct zep_topo *t, int fabric, const struct zep_topo *other)
+{
+    const struct zep_fabric *f = &t->fabric[fabric];
+    int at = find_fabric(other, f->name);
+
+    return at >= 0 || only_fabric(t, f->kind, other) != fabric ? at : only_fabric(other, f->kind, t);
+}
+
+static const char *last_part(const char *name)
+{
+    const char *slash = strrchr(name, '/');
+
+    return slash ? slash + 1 : name;
+}
+
+/* Nodes and parents of a switch as sorted text, for comparing. of: the names that other nodes have for these. */
+static int switch_text(const struct zep_topo *t, const struct zep_fabric *f, const struct zep_switch *s, const struct zep_topo *other, const int *of, char **nodes, char **parents, struct zep_error *err)
 {
     size_t n = (size_t)(s->n_node > s->n_parent ? s->n_node : s->n_parent) + 1;
     const char **name = zep_calloc(n, sizeof *name);
@@ -446,11 +481,11 @@ static int switch_text(const struct zep_topo *t, const struct zep_fabric *f, con
     if (!name)
         return zep_error_nomem(err, "difference");
     for (int i = 0; i < s->n_node; i++)
-        name[i] = t->node[s->node[i]].id;
+        name[i] = of && of[s->node[i]] >= 0 ? other->node[of[s->node[i]]].id : t->node[s->node[i]].id;
     zep_sort_names(name, s->n_node);
     if ((rc = zep_hostlist_fold(s->n_node, name, nodes, err)) == ZEP_OK) {
         for (int i = 0; i < s->n_parent; i++)
-            name[i] = f->sw[s->parent[i]].name;
+            name[i] = last_part(f->sw[s->parent[i]].name);
         zep_sort_names(name, s->n_parent);
         rc = zep_hostlist_fold(s->n_parent, name, parents, err);
     }
@@ -463,7 +498,7 @@ static int diff_switch(struct diff *d, const struct zep_fabric *fa, const struct
     char *na = NULL, *nb = NULL, *pa = NULL, *pb = NULL, x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
     int rc;
 
-    if ((rc = switch_text(d->a, fa, a, &na, &pa, d->err)) == ZEP_OK && (rc = switch_text(d->b, fb, b, &nb, &pb, d->err)) == ZEP_OK) {
+    if ((rc = switch_text(d->a, fa, a, NULL, NULL, &na, &pa, d->err)) == ZEP_OK && (rc = switch_text(d->b, fb, b, d->a, d->of_b, &nb, &pb, d->err)) == ZEP_OK) {
         if (strcmp(na, nb))
             zep_buf_printf(d->out, "~ fabric %s, switch %s: nodes '%s', '%s' before\n", fb->name, b->name, nb, na);
         if (strcmp(pa, pb))
@@ -479,6 +514,21 @@ static int diff_switch(struct diff *d, const struct zep_fabric *fa, const struct
     return rc;
 }
 
+/* The switch of f that is the named one: by name, else the only one of the same last part (labels make paths: "spine1/leaf2" is "leaf2"). -1: none. */
+static int find_switch(const struct zep_fabric *f, const struct zep_switch_index *index, const char *name)
+{
+    int at = zep_switch_index_find(index, name), n = 0;
+
+    if (at >= 0)
+        return at;
+    for (int i = 0; i < f->n_switch; i++)
+        if ((strchr(name, '/') || strchr(f->sw[i].name, '/')) && !strcmp(last_part(f->sw[i].name), last_part(name))) {
+            at = i;
+            n++;
+        }
+    return n == 1 ? at : -1;
+}
+
 static int diff_fabric(struct diff *d, const struct zep_fabric *a, const struct zep_fabric *b)
 {
     struct zep_switch_index *ia = NULL, *ib = NULL;
@@ -489,7 +539,7 @@ static int diff_fabric(struct diff *d, const struct zep_fabric *a, const struct 
     if ((rc = zep_switch_index_new(a, &ia, d->err)) == ZEP_OK)
         rc = zep_switch_index_new(b, &ib, d->err);
     for (int i = 0; i < a->n_switch && rc == ZEP_OK; i++) {
-        int at = zep_switch_index_find(ib, a->sw[i].name);
+        int at = find_switch(b, ib, a->sw[i].name);
 
         if (at < 0)
             zep_buf_printf(d->out, "- fabric %s: switch %s\n", a->name, a->sw[i].name);
@@ -497,7 +547,7 @@ static int diff_fabric(struct diff *d, const struct zep_fabric *a, const struct 
             rc = diff_switch(d, a, &a->sw[i], b, &b->sw[at]);
     }
     for (int i = 0; i < b->n_switch && rc == ZEP_OK; i++)
-        if (zep_switch_index_find(ia, b->sw[i].name) < 0)
+        if (find_switch(a, ia, b->sw[i].name) < 0)
             zep_buf_printf(d->out, "+ fabric %s: switch %s\n", b->name, b->sw[i].name);
     zep_switch_index_free(ia);
     zep_switch_index_free(ib);
@@ -506,21 +556,26 @@ static int diff_fabric(struct diff *d, const struct zep_fabric *a, const struct 
 
 int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep_buf *out, struct zep_error *err)
 {
-    struct diff d = {a, b, out, err};
+    struct diff d = {a, b, out, err, zep_calloc((size_t)b->n_node + 1, sizeof(int))};
     char x[ZEP_UNIT_BUF], y[ZEP_UNIT_BUF];
-    int rc = diff_nodes(&d);
+    int rc = d.of_b ? diff_nodes(&d) : zep_error_nomem(err, "difference");
 
     for (int i = 0; i < a->n_fabric && rc == ZEP_OK; i++) {
-        const struct zep_fabric *f = find_fabric(b, a->fabric[i].name);
+        const struct zep_fabric *f = &a->fabric[i];
+        int at = pair_of(a, i, b);
 
-        if (!f)
-            zep_buf_printf(out, "- fabric %s (%s of %d switches)\n", a->fabric[i].name, zep_fabric_kind_names[a->fabric[i].kind], a->fabric[i].n_switch);
-        else
-            rc = diff_fabric(&d, &a->fabric[i], f);
+        if (at < 0) {
+            zep_buf_printf(out, "- fabric %s (%s of %d switches)\n", f->name, zep_fabric_kind_names[f->kind], f->n_switch);
+            continue;
+        }
+        if (strcmp(f->name, b->fabric[at].name))
+            zep_buf_printf(out, "~ fabric %s: named %s before\n", b->fabric[at].name, f->name);
+        rc = diff_fabric(&d, f, &b->fabric[at]);
     }
     for (int i = 0; i < b->n_fabric && rc == ZEP_OK; i++)
-        if (!find_fabric(a, b->fabric[i].name))
+        if (pair_of(b, i, a) < 0)
             zep_buf_printf(out, "+ fabric %s (%s of %d switches)\n", b->fabric[i].name, zep_fabric_kind_names[b->fabric[i].kind], b->fabric[i].n_switch);
+    free(d.of_b);
     if (rc == ZEP_OK && a->net_latency_s.value != b->net_latency_s.value)
         zep_buf_printf(out, "~ latency between nodes %s, %s before\n", b->net_latency_s.value > 0 ? zep_format_time(b->net_latency_s.value, x) : "unknown",
                        a->net_latency_s.value > 0 ? zep_format_time(a->net_latency_s.value, y) : "unknown");

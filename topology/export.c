@@ -343,20 +343,31 @@ int zep_topo_to_slurm_yaml(const struct zep_topo *topo, struct zep_buf *b, struc
 
 /* --- host files --- */
 
-static int slots_of(const struct zep_node *n)
+/* Nodes that ranks can be started on: not down, drained or the like, and with slots where any node is known to have some. */
+static int takes_ranks(const struct zep_topo *topo, int node, int any_slots)
 {
-    return n->n_device ? n->n_device : n->sockets * n->cores_per_socket;
+    return !zep_node_is_out(&topo->node[node]) && (!any_slots || zep_node_slots(&topo->node[node]));
+}
+
+static int any_slots(const struct zep_topo *topo)
+{
+    for (int i = 0; i < topo->n_node; i++)
+        if (zep_node_slots(&topo->node[i]))
+            return 1;
+    return 0;
 }
 
 int zep_topo_to_hostfile(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
 {
-    int *order = zep_calloc((size_t)topo->n_node + 1, sizeof *order), rc = order ? zep_topo_tree_order(topo, order, err) : zep_error_nomem(err, "host file");
+    int *order = zep_calloc((size_t)topo->n_node + 1, sizeof *order), rc = order ? zep_topo_tree_order(topo, order, err) : zep_error_nomem(err, "host file"), any = any_slots(topo);
 
     for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
         const struct zep_node *n = &topo->node[order[i]];
 
-        if (slots_of(n))
-            zep_buf_printf(b, "%s slots=%d\n", n->id, slots_of(n));
+        if (!takes_ranks(topo, order[i], any))
+            zep_buf_printf(b, "# left out: %s (%s)\n", n->id, zep_node_is_out(n) ? n->state : "no devices, and no cores that are known");
+        else if (zep_node_slots(n))
+            zep_buf_printf(b, "%s slots=%d\n", n->id, zep_node_slots(n));
         else
             zep_buf_printf(b, "%s\n", n->id);
     }
@@ -366,12 +377,12 @@ int zep_topo_to_hostfile(const struct zep_topo *topo, struct zep_buf *b, struct 
 
 int zep_topo_to_ranks(const struct zep_topo *topo, struct zep_buf *b, struct zep_error *err)
 {
-    int *order = zep_calloc((size_t)topo->n_node + 1, sizeof *order), rc = order ? zep_topo_tree_order(topo, order, err) : zep_error_nomem(err, "rank order");
+    int *order = zep_calloc((size_t)topo->n_node + 1, sizeof *order), rc = order ? zep_topo_tree_order(topo, order, err) : zep_error_nomem(err, "rank order"), any = any_slots(topo);
 
     for (int i = 0; i < topo->n_node && rc == ZEP_OK; i++) {
-        int n = slots_of(&topo->node[order[i]]);
+        int n = zep_node_slots(&topo->node[order[i]]);
 
-        for (int k = 0; k < (n ? n : 1); k++)
+        for (int k = 0; k < (n ? n : 1) && takes_ranks(topo, order[i], any); k++)
             zep_buf_printf(b, "%s\n", topo->node[order[i]].id);
     }
     free(order);

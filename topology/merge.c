@@ -29,73 +29,10 @@ static int no_memory(struct merge *m)
 
 /* --- nodes --- */
 
-struct shorts { /* short host names of dst's nodes with long ones, sorted */
-    struct {
-        const char *name;
-        size_t len;
-        int node;
-    } *e;
-    int n;
-};
-
-static int cmp_short(const char *a, size_t la, const char *b, size_t lb)
-{
-    int c = strncmp(a, b, la < lb ? la : lb);
-
-    return c ? c : (la > lb) - (la < lb);
-}
-
-static int cmp_shorts(const void *a, const void *b)
-{
-    const struct {
-        const char *name;
-        size_t len;
-        int node;
-    } *x = a, *y = b;
-
-    return cmp_short(x->name, x->len, y->name, y->len);
-}
-
-static int make_shorts(const struct zep_topo *t, struct shorts *s)
-{
-    s->n = 0;
-    if (!(s->e = zep_calloc((size_t)t->n_node + 1, sizeof *s->e)))
-        return ZEP_ENOMEM;
-    for (int i = 0; i < t->n_node; i++) {
-        const char *dot = strchr(t->node[i].id, '.');
-
-        if (!dot || dot[1 + strspn(dot + 1, "0123456789.")] == '\0') /* an address has no short form */
-            continue;
-        s->e[s->n].name = t->node[i].id;
-        s->e[s->n].len = (size_t)(dot - t->node[i].id);
-        s->e[s->n++].node = i;
-    }
-    qsort(s->e, (size_t)s->n, sizeof *s->e, cmp_shorts);
-    return ZEP_OK;
-}
-
-/* The one node with that short name, -1 none or several. */
-static int find_short(const struct shorts *s, const char *name, size_t len)
-{
-    int lo = 0, hi = s->n;
-
-    while (lo < hi) {
-        int mid = (lo + hi) / 2;
-
-        if (cmp_short(s->e[mid].name, s->e[mid].len, name, len) < 0)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    if (lo == s->n || cmp_short(s->e[lo].name, s->e[lo].len, name, len))
-        return -1;
-    return lo + 1 < s->n && !cmp_short(s->e[lo + 1].name, s->e[lo + 1].len, name, len) ? -1 : s->e[lo].node;
-}
-
-static int find_node(struct merge *m, const struct zep_names *names, const struct shorts *shorts, const struct zep_node *n, int *out)
+static int find_node(struct merge *m, const struct zep_names *names, const struct zep_shorts *shorts, const struct zep_node *n, int *out)
 {
     int at = zep_names_find(names, n->id);
-    const char *by = n->id, *dot = strchr(n->id, '.');
+    const char *by = n->id;
 
     for (int k = 0; k < n->n_alias; k++) {
         int other = zep_names_find(names, n->alias[k]);
@@ -108,14 +45,8 @@ static int find_node(struct merge *m, const struct zep_names *names, const struc
             by = n->alias[k];
         }
     }
-    if (at < 0 && dot && dot[1 + strspn(dot + 1, "0123456789.")]) {
-        char host[256];
-
-        snprintf(host, sizeof host, "%.*s", (int)(dot - n->id), n->id);
-        at = zep_names_find(names, host);
-    }
     if (at < 0)
-        at = find_short(shorts, n->id, strlen(n->id));
+        at = zep_shorts_find(shorts, names, n->id);
     *out = at;
     return ZEP_OK;
 }
@@ -124,18 +55,18 @@ static int find_node(struct merge *m, const struct zep_names *names, const struc
 static int map_nodes(struct merge *m)
 {
     struct zep_names *names = NULL;
-    struct shorts shorts = {0};
+    struct zep_shorts *shorts = NULL;
     int rc, n_new = 0, first = -1, had = m->dst->n_node;
     unsigned char *taken = NULL;
 
     if ((rc = zep_names_new(m->dst, &names, m->err)) < 0)
         return rc;
-    if (make_shorts(m->dst, &shorts) < 0 || !(taken = zep_calloc((size_t)had + 1, 1)))
+    if (zep_shorts_new(m->dst, &shorts, m->err) < 0 || !(taken = zep_calloc((size_t)had + 1, 1)))
         rc = no_memory(m);
     for (int i = 0; i < m->src->n_node && rc == ZEP_OK; i++) {
         const struct zep_node *s = &m->src->node[i];
 
-        if ((rc = find_node(m, names, &shorts, s, &m->node_map[i])) < 0)
+        if ((rc = find_node(m, names, shorts, s, &m->node_map[i])) < 0)
             break;
         if (m->node_map[i] >= 0 && taken[m->node_map[i]]++)
             rc = zep_error_set(m->err, ZEP_EINVAL, "two nodes of %.200s are node '%s' of %.200s: '%s' is the second", m->src->origin, m->dst->node[m->node_map[i]].id, m->dst->origin, s->id);
@@ -153,7 +84,7 @@ static int map_nodes(struct merge *m)
                                                       m->dst->origin) < 0)
         rc = no_memory(m);
     zep_names_free(names);
-    free(shorts.e);
+    zep_shorts_free(shorts);
     free(taken);
     return rc;
 }
@@ -574,14 +505,14 @@ static int merge_pairs(struct merge *m, struct zep_node *d, const struct zep_nod
 {
     for (int i = 0; i < s->n_device; i++) {
         const struct zep_device *x = &s->device[i];
-        struct zep_device *y = &d->device[dev_map[i]];
-        int need_nic = x->nic_dist && !y->nic_dist, need_peer = (x->peer_dist || x->peer_nvlink) && !y->peer_nvlink && !y->peer_dist;
+        const struct zep_device *y = dev_map[i] >= 0 ? &d->device[dev_map[i]] : NULL;
+        int need_nic = y && x->nic_dist && !y->nic_dist, need_peer = y && (x->peer_dist || x->peer_nvlink) && !y->peer_nvlink && !y->peer_dist;
 
         for (int c = 0; need_nic && c < s->n_nic; c++)
             if (nic_map[c] >= 0 && zep_node_set_nic_distance(d, dev_map[i], nic_map[c], (enum zep_distance)x->nic_dist[c]) < 0)
                 return no_memory(m);
         for (int k = 0; need_peer && k < s->n_device; k++)
-            if (zep_node_set_peer(d, dev_map[i], dev_map[k], x->peer_dist ? (enum zep_distance)x->peer_dist[k] : ZEP_DIST_UNKNOWN, x->peer_nvlink ? x->peer_nvlink[k] : 0) < 0)
+            if (dev_map[k] >= 0 && zep_node_set_peer(d, dev_map[i], dev_map[k], x->peer_dist ? (enum zep_distance)x->peer_dist[k] : ZEP_DIST_UNKNOWN, x->peer_nvlink ? x->peer_nvlink[k] : 0) < 0)
                 return no_memory(m);
     }
     return ZEP_OK;
@@ -621,6 +552,26 @@ static int merge_by_order(struct merge *m, struct zep_node *d, const struct zep_
     return rc;
 }
 
+/* Two sources that only count: how many there are, and of which model, is as the stronger one says. */
+static int merge_counts(struct merge *m, struct zep_node *d, const struct zep_node *s)
+{
+    int wins = s->device[0].source > d->device[0].source, rc;
+    char where[300];
+
+    if ((rc = note_count(m, d, "number of devices", wins, d->n_device, d->device[0].source, s->n_device, s->device[0].source)) < 0)
+        return rc;
+    while (wins && d->n_device > s->n_device)
+        zep_device_clear(&d->device[--d->n_device]);
+    snprintf(where, sizeof where, "node %.250s", d->id);
+    for (int i = 0; i < d->n_device && i < s->n_device; i++) {
+        const char *a = d->device[i].model, *b = s->device[i].model;
+
+        if (a && b && !zep_same_model(a, b)) /* one word a node */
+            return conflict(m, where, "model of devices", wins, a, d->device[0].source, b, s->device[0].source);
+    }
+    return ZEP_OK;
+}
+
 static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_node *s, const int *nic_map)
 {
     int counted = all_ordinal_devices(d), counts = all_ordinal_devices(s), had, rc = ZEP_OK;
@@ -653,13 +604,15 @@ static int merge_devices(struct merge *m, struct zep_node *d, const struct zep_n
         free(old.device);
         return rc;
     }
-    if (counted && counts && (rc = note_count(m, d, "number of devices", s->device[0].source > d->device[0].source, d->n_device, d->device[0].source, s->n_device, s->device[0].source)) < 0)
-        return rc;
     had = d->n_device;
+    if (counted && counts && (rc = merge_counts(m, d, s)) < 0)
+        return rc;
     if (!(map = zep_calloc((size_t)s->n_device, sizeof *map)))
         return no_memory(m);
     for (int i = 0; i < s->n_device && rc == ZEP_OK; i++) {
         map[i] = find_device(d, &s->device[i]);
+        if (map[i] < 0 && had && counted && counts && s->device[0].source <= d->device[0].source)
+            continue; /* there are fewer, as the stronger source says */
         if (map[i] < 0) {
             char where[400];
 
@@ -861,17 +814,12 @@ static void leaves_of(const struct zep_topo *t, const struct zep_fabric *f, int 
             leaf[f->sw[s].node[k]] = s;
 }
 
-/* Nodes that hang on one leaf in one tree and on two in the other. */
-static int compare_trees(struct merge *m, const struct zep_fabric *a, const struct zep_fabric *b)
+/* The first two nodes that one leaf of a has and two leaves of b; how many more such nodes. -1: none. */
+static int find_parted(const struct zep_fabric *a, const int *la, const int *lb, int *with_out, int *n_out)
 {
-    const struct zep_topo *t = m->dst;
-    int *la = zep_calloc(2 * (size_t)t->n_node + 1, sizeof *la), *lb = la ? la + t->n_node : NULL, n_odd = 0, odd = 0, with = 0, rc = ZEP_OK;
-    char where[600], what[100], kept[300], lost[300];
+    int odd = -1;
 
-    if (!la)
-        return no_memory(m);
-    leaves_of(t, a, la);
-    leaves_of(t, b, lb);
+    *n_out = 0;
     for (int s = 0; s < a->n_switch; s++) {
         int first = -1;
 
@@ -882,18 +830,50 @@ static int compare_trees(struct merge *m, const struct zep_fabric *a, const stru
                 continue;
             if (first < 0)
                 first = node;
-            else if (lb[node] != lb[first] && n_odd++ == 0) {
+            else if (lb[node] != lb[first] && (*n_out)++ == 0) {
                 odd = node;
-                with = first;
+                *with_out = first;
             }
         }
     }
-    if (n_odd) {
+    return odd;
+}
+
+static int n_levels(const struct zep_fabric *f)
+{
+    int n = 0;
+
+    for (int s = 0; s < f->n_switch; s++)
+        n = f->sw[s].level >= n ? f->sw[s].level + 1 : n;
+    return n;
+}
+
+/* Nodes that hang on one leaf in one tree and on two in the other: a is the stronger one. A weaker tree of fewer levels that has them together is only coarser. */
+static int compare_trees(struct merge *m, const struct zep_fabric *a, const struct zep_fabric *b)
+{
+    const struct zep_topo *t = m->dst;
+    int *la = zep_calloc(2 * (size_t)t->n_node + 1, sizeof *la), *lb = la ? la + t->n_node : NULL, n_odd, odd, with = 0, rc = ZEP_OK;
+    char where[600], what[100], one[300], two[300];
+    int together = 1; /* in a */
+
+    if (!la)
+        return no_memory(m);
+    leaves_of(t, a, la);
+    leaves_of(t, b, lb);
+    odd = find_parted(a, la, lb, &with, &n_odd);
+    if (odd < 0 && n_levels(b) >= n_levels(a)) {
+        together = 0;
+        odd = find_parted(b, lb, la, &with, &n_odd);
+    }
+    if (odd >= 0) {
+        const struct zep_fabric *f = together ? a : b, *g = together ? b : a;
+        const int *lf = together ? la : lb, *lg = together ? lb : la;
+
         snprintf(where, sizeof where, "nodes %.250s and %.250s", t->node[with].id, t->node[odd].id);
-        snprintf(what, sizeof what, "leaf (%d nodes in all)", n_odd);
-        snprintf(kept, sizeof kept, "both on '%.100s' (fabric %.100s)", a->sw[la[odd]].name, a->name);
-        snprintf(lost, sizeof lost, "on '%.80s' and '%.80s' (fabric %.80s)", b->sw[lb[with]].name, b->sw[lb[odd]].name, b->name);
-        rc = zep_topo_add_conflict(m->dst, where, what, kept, a->source, lost, b->source) < 0 ? no_memory(m) : ZEP_OK;
+        snprintf(what, sizeof what, n_odd > 2 ? "leaf switch (and %d more such nodes)" : n_odd > 1 ? "leaf switch (and %d more such node)" : "leaf switch", n_odd - 1);
+        snprintf(one, sizeof one, "'%.100s' for both in fabric %.100s", f->sw[lf[odd]].name, f->name);
+        snprintf(two, sizeof two, "'%.80s' and '%.80s' in fabric %.80s", g->sw[lg[with]].name, g->sw[lg[odd]].name, g->name);
+        rc = zep_topo_add_conflict(m->dst, where, what, together ? one : two, a->source, together ? two : one, b->source) < 0 ? no_memory(m) : ZEP_OK;
     }
     free(la);
     return rc;
@@ -926,7 +906,7 @@ static int merge_fabric(struct merge *m, const struct zep_fabric *s)
     for (int i = 0; i < s->n_block_size; i++)
         if (zep_fabric_add_block_size(&t->fabric[t->n_fabric - 1], s->block_size[i]) < 0)
             return no_memory(m);
-    if ((rc = merge_switches(m, &t->fabric[t->n_fabric - 1], s, 1)) < 0)
+    if ((rc = merge_switches(m, &t->fabric[t->n_fabric - 1], s, 1)) < 0 || (rc = zep_fabric_set_levels(&t->fabric[t->n_fabric - 1], m->err)) < 0)
         return rc;
     for (int i = 0; i < t->n_fabric - 1 && rc == ZEP_OK; i++)
         if (t->fabric[i].kind == ZEP_FABRIC_TREE && s->kind == ZEP_FABRIC_TREE)

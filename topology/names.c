@@ -3,6 +3,7 @@
 #include "topology/topo_internal.h"
 
 #include <ctype.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -340,4 +341,127 @@ int zep_is_pci(const char *key)
     size_t dom = strspn(key, "0123456789abcdefABCDEF");
 
     return dom >= 4 && key[dom] == ':' && isxdigit((unsigned char)key[dom + 1]) && isxdigit((unsigned char)key[dom + 2]) && key[dom + 3] == ':' && strchr(key + dom + 4, '.') != NULL;
+}
+
+/* --- short host names --- */
+
+struct short_name {
+    const char *name;
+    size_t len;
+    int node;
+};
+
+struct zep_shorts {
+    struct short_name *e; /* sorted */
+    int n;
+};
+
+/* Of "n2.site.org" the dot; NULL where there is no short form: no dot, or an address. */
+static const char *short_end(const char *name)
+{
+    const char *dot = strchr(name, '.');
+
+    return dot && dot[1 + strspn(dot + 1, "0123456789.")] ? dot : NULL;
+}
+
+static int cmp_short(const char *a, size_t la, const char *b, size_t lb)
+{
+    int c = strncmp(a, b, la < lb ? la : lb);
+
+    return c ? c : (la > lb) - (la < lb);
+}
+
+static int cmp_shorts(const void *a, const void *b)
+{
+    const struct short_name *x = a, *y = b;
+
+    return cmp_short(x->name, x->len, y->name, y->len);
+}
+
+int zep_shorts_new(const struct zep_topo *topo, struct zep_shorts **out, struct zep_error *err)
+{
+    struct zep_shorts *s = zep_calloc(1, sizeof *s);
+
+    if (!s || !(s->e = zep_calloc((size_t)topo->n_node + 1, sizeof *s->e))) {
+        free(s);
+        return zep_error_nomem(err, "node names");
+    }
+    for (int i = 0; i < topo->n_node; i++) {
+        const char *dot = short_end(topo->node[i].id);
+
+        if (dot)
+            s->e[s->n++] = (struct short_name){topo->node[i].id, (size_t)(dot - topo->node[i].id), i};
+    }
+    qsort(s->e, (size_t)s->n, sizeof *s->e, cmp_shorts);
+    *out = s;
+    return ZEP_OK;
+}
+
+int zep_shorts_find(const struct zep_shorts *s, const struct zep_names *names, const char *word)
+{
+    const char *dot = short_end(word);
+    int lo = 0, hi = s->n;
+    size_t len = strlen(word);
+
+    if (dot) {
+        char host[256];
+        int at;
+
+        snprintf(host, sizeof host, "%.*s", (int)(dot - word), word);
+        if ((at = zep_names_find(names, host)) >= 0)
+            return at;
+    }
+    while (lo < hi) {
+        int mid = (lo + hi) / 2;
+
+        if (cmp_short(s->e[mid].name, s->e[mid].len, word, len) < 0)
+            lo = mid + 1;
+        else
+            hi = mid;
+    }
+    if (lo == s->n || cmp_short(s->e[lo].name, s->e[lo].len, word, len))
+        return -1;
+    return lo + 1 < s->n && !cmp_short(s->e[lo + 1].name, s->e[lo + 1].len, word, len) ? -1 : s->e[lo].node;
+}
+
+void zep_shorts_free(struct zep_shorts *s)
+{
+    if (!s)
+        return;
+    free(s->e);
+    free(s);
+}
+
+/* --- models --- */
+
+/* The next word of *p that numbers a model: "a100", "mi300x", "t4", "4090"; not "80gb", "sxm4", "hbm3". Its length, 0: none. */
+static size_t model_word(const char **p)
+{
+    while (**p) {
+        size_t n = 0, letters = 0, digits = 0;
+        const char *w = *p;
+
+        for (; isalnum((unsigned char)w[n]); n++) {
+            digits += (size_t)(isdigit((unsigned char)w[n]) != 0);
+            letters += (size_t)(isalpha((unsigned char)w[n]) != 0);
+        }
+        *p = w + n + (w[n] != '\0');
+        if ((digits >= 2 && isalpha((unsigned char)*w)) || (digits >= 3 && !letters) || (n == 2 && digits == 1 && isalpha((unsigned char)*w))) {
+            *p = w + n;
+            return n;
+        }
+    }
+    return 0;
+}
+
+int zep_same_model(const char *a, const char *b)
+{
+    size_t n, m;
+    int any = 0;
+
+    for (const char *p = a; (n = model_word(&p)) > 0;)
+        for (const char *q = b; (m = model_word(&q)) > 0; any = 1)
+            if (n == m && !strncasecmp(p - n, q - m, n))
+                return 1;
+    return !any;
 }

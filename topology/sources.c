@@ -67,7 +67,22 @@ static int load_preset(const struct zep_source_request *q, struct zep_topo **top
 
 static int load_yaml(const struct zep_source_request *q, struct zep_topo **topo_out, struct zep_error *err)
 {
-    return zep_topo_parse(q->file, q->text, q->len, topo_out, err);
+    struct zep_topo *t = NULL;
+    char origin[400], *copy;
+    int rc = zep_topo_parse(q->file, q->text, q->len, &t, err);
+
+    if (rc == ZEP_OK && !*t->origin) { /* written by a person */
+        snprintf(origin, sizeof origin, "file %.380s", q->file);
+        if (!(copy = strdup(origin))) {
+            zep_topo_free(t);
+            return zep_error_nomem(err, "topology");
+        }
+        free(t->origin);
+        t->origin = copy;
+    }
+    if (rc == ZEP_OK)
+        *topo_out = t;
+    return rc;
 }
 
 static int load_json(const struct zep_source_request *q, struct zep_topo **topo_out, struct zep_error *err)

@@ -13,11 +13,67 @@
 #define MAX_SWITCHES 40
 #define MAX_CONFLICTS 40
 
-/* What a line of the summary says of a node; nodes with equal lines are folded. */
-static void node_line(const struct zep_node *n, struct zep_buf *b)
+static int same_text(const char *a, const char *b)
+{
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+static int same_speed(const struct zep_fact *a, const struct zep_fact *b)
+{
+    return (a->source == ZEP_SRC_NONE) == (b->source == ZEP_SRC_NONE) && (a->source == ZEP_SRC_NONE || a->value == b->value);
+}
+
+/* "4 GPUs h100 at 450GB/s, 4 GPUs a100": a word for each kind. */
+static void put_devices(const struct zep_node *n, struct zep_buf *b)
 {
     char text[ZEP_UNIT_BUF];
 
+    for (int i = 0; i < n->n_device; i++) {
+        const struct zep_device *d = &n->device[i];
+        int count = 0, first = -1;
+
+        for (int k = 0; k < n->n_device && (first < 0 || first == i); k++) {
+            const struct zep_device *o = &n->device[k];
+
+            if (o->kind != d->kind || !same_text(o->model, d->model) || !same_text(o->mig, d->mig) || !same_speed(&o->bw, &d->bw))
+                continue;
+            first = first < 0 ? k : first;
+            count++;
+        }
+        if (first != i)
+            continue;
+        zep_buf_printf(b, "%s%d %s%s%s%s", b->len ? ", " : "", count, d->kind == ZEP_DEV_CPU ? "CPU slot" : "GPU", count == 1 ? "" : "s", d->model ? " " : "", d->model ? d->model : "");
+        if (d->mig)
+            zep_buf_printf(b, " (MIG slice%s %s)", count == 1 ? "" : "s", d->mig);
+        if (d->bw.source != ZEP_SRC_NONE)
+            zep_buf_printf(b, " at %s", zep_format_bandwidth(d->bw.value, text));
+    }
+}
+
+static void put_nic_counts(const struct zep_node *n, struct zep_buf *b)
+{
+    char text[ZEP_UNIT_BUF];
+
+    for (int i = 0; i < n->n_nic; i++) {
+        int count = 0, first = -1;
+
+        for (int k = 0; k < n->n_nic && (first < 0 || first == i); k++) {
+            if (!same_speed(&n->nic[k].bw, &n->nic[i].bw))
+                continue;
+            first = first < 0 ? k : first;
+            count++;
+        }
+        if (first != i)
+            continue;
+        zep_buf_printf(b, "%s%d NIC%s", b->len ? ", " : "", count, count == 1 ? "" : "s");
+        if (n->nic[i].bw.source != ZEP_SRC_NONE)
+            zep_buf_printf(b, " at %s", zep_format_bandwidth(n->nic[i].bw.value, text));
+    }
+}
+
+/* What a line of the summary says of a node; nodes with equal lines are folded. */
+static void node_line(const struct zep_node *n, struct zep_buf *b)
+{
     if (n->sockets)
         zep_buf_printf(b, "%d socket%s x %d cores", n->sockets, n->sockets == 1 ? "" : "s", n->cores_per_socket);
     if (n->threads_per_core > 1)
@@ -26,17 +82,8 @@ static void node_line(const struct zep_node *n, struct zep_buf *b)
         zep_buf_printf(b, "%s%d NUMA domains", b->len ? ", " : "", n->n_numa);
     if (n->mem_bytes)
         zep_buf_printf(b, "%smemory %.4g GB", b->len ? ", " : "", (double)n->mem_bytes / 1e9);
-    if (n->n_device)
-        zep_buf_printf(b, "%s%d %s%s%s", b->len ? ", " : "", n->n_device, n->device[0].kind == ZEP_DEV_CPU ? "CPU slots" : "GPUs", n->device[0].model ? " " : "", n->device[0].model ? n->device[0].model : "");
-    if (n->n_device && n->device[0].mig)
-        zep_buf_printf(b, " (MIG slices %s)", n->device[0].mig);
-    if (n->n_device && n->device[0].bw.source != ZEP_SRC_NONE)
-        zep_buf_printf(b, " at %s", zep_format_bandwidth(n->device[0].bw.value, text));
-    if (n->n_nic) {
-        zep_buf_printf(b, "%s%d NIC%s", b->len ? ", " : "", n->n_nic, n->n_nic == 1 ? "" : "s");
-        if (n->nic[0].bw.source != ZEP_SRC_NONE)
-            zep_buf_printf(b, " at %s", zep_format_bandwidth(n->nic[0].bw.value, text));
-    }
+    put_devices(n, b);
+    put_nic_counts(n, b);
     if (n->model)
         zep_buf_printf(b, "%s%s", b->len ? ", " : "", n->model);
     if (n->resources)
@@ -90,7 +137,7 @@ static void put_sources(const struct zep_node *n, struct zep_buf *b)
     zep_buf_puts(b, "\n");
 }
 
-/* NICs that are not as the others: down, slower, or used by no device though others are. */
+/* NICs that no device uses: down, slower, or far from all though others are used. */
 static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
 {
     int any_used = 0, first = 1;
@@ -104,14 +151,14 @@ static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
         const struct zep_nic *c = &n->nic[i];
         char speed[ZEP_UNIT_BUF];
 
-        if (c->up != 0 && (c->bw.value <= 0 || c->bw.value >= most) && (!any_used || zep_nic_is_used(n, i)))
+        if (c->up != 0 && (zep_nic_is_used(n, i) || (!any_used && (c->bw.value <= 0 || c->bw.value >= most))))
             continue;
         zep_buf_printf(b, "%s %s", first ? "    left out:" : ",", c->name);
         first = 0;
         if (c->up == 0)
             zep_buf_puts(b, " (down)");
         else if (c->bw.value > 0 && c->bw.value < most)
-            zep_buf_printf(b, " (%s%s)", zep_format_bandwidth(c->bw.value, speed), zep_nic_is_used(n, i) ? ", used all the same" : "");
+            zep_buf_printf(b, " (%s)", zep_format_bandwidth(c->bw.value, speed));
         else
             zep_buf_puts(b, " (nearest to no device)");
     }

@@ -78,7 +78,7 @@ void zep_nic_clear(struct zep_nic *c)
     *c = (struct zep_nic){0};
 }
 
-static void free_node(struct zep_node *n)
+void zep_node_clear(struct zep_node *n)
 {
     free(n->id);
     for (int i = 0; i < n->n_alias; i++)
@@ -98,6 +98,7 @@ static void free_node(struct zep_node *n)
         free(n->note[i].value);
     }
     free(n->note);
+    *n = (struct zep_node){0};
 }
 
 static void free_fabric(struct zep_fabric *f)
@@ -120,7 +121,7 @@ void zep_topo_free(struct zep_topo *topo)
     free(topo->name);
     free(topo->origin);
     for (int i = 0; i < topo->n_node; i++)
-        free_node(&topo->node[i]);
+        zep_node_clear(&topo->node[i]);
     free(topo->node);
     for (int i = 0; i < topo->n_fabric; i++)
         free_fabric(&topo->fabric[i]);

@@ -206,6 +206,12 @@ int zep_topo_fold_conflicts(const struct zep_topo *topo, int most, zep_conflict_
 /* In words what changed from a to b, a line each; nothing when they are equal. */
 int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep_buf *out, struct zep_error *err);
 
+/* --- a part --- */
+/* Leaves the nodes of the host list `only` (NULL: all) but those of `without` (NULL: none), in the order that they had. ZEP_EINVAL: a name that no node has, or nothing left. */
+int zep_topo_select(struct zep_topo *topo, const char *only, const char *without, struct zep_error *err);
+int zep_node_is_out(const struct zep_node *node); /* down, drained, cordoned, not ready ...; 0 where the state is not known */
+int zep_node_slots(const struct zep_node *node);  /* ranks that it can take: its devices, or its cores where it has none; 0 unknown */
+
 /* --- outputs --- */
 int zep_topo_to_yaml(const struct zep_topo *topo, struct zep_buf *out, struct zep_error *err); /* canonical; reading it back and writing again gives the same bytes */
 int zep_topo_to_json(const struct zep_topo *topo, struct zep_buf *out, struct zep_error *err); /* the same content as JSON */

@@ -6,9 +6,12 @@
 
 /* "1g.10gb", "3g.20gb", "1g.10gb.me" */
 int zep_is_mig_profile(const char *text);
+/* Whether two names can be of one model of GPU: "h100" and "NVIDIA-H100-80GB-HBM3", not "a100". Names that have no number of a model say nothing. */
+int zep_same_model(const char *a, const char *b);
 /* Forgets warnings about sources that are not among the others ("... not among the N of ...") and shortens the origin to the name given. */
 void zep_topo_clear_notes(struct zep_topo *topo, const char *origin);
 /* Frees what they own. */
+void zep_node_clear(struct zep_node *n);
 void zep_device_clear(struct zep_device *d);
 void zep_nic_clear(struct zep_nic *c);
 
@@ -32,6 +35,13 @@ int zep_names_find(const struct zep_names *names, const char *word); /* node, -1
 /* Finds a node or adds it. */
 int zep_names_get(struct zep_names *names, struct zep_topo *topo, const char *word, int *out, struct zep_error *err);
 void zep_names_free(struct zep_names *names);
+
+/* Nodes by their short host names: "n2.site.org" is "n2" where no other is. */
+struct zep_shorts;
+int zep_shorts_new(const struct zep_topo *topo, struct zep_shorts **out, struct zep_error *err);
+/* The node whose short name is the word, or whose name is the word's short one; -1: none, or several. An address has no short form. */
+int zep_shorts_find(const struct zep_shorts *shorts, const struct zep_names *names, const char *word);
+void zep_shorts_free(struct zep_shorts *shorts);
 
 /* Switches of one fabric by hash; the fabric must stay where it is. */
 struct zep_switch_index;

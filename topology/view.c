@@ -19,12 +19,6 @@ void zep_view_free(struct zep_view *v)
     free(v);
 }
 
-/* Ranks that a node can take: its devices, or its cores where it has none. */
-static int slots_of(const struct zep_node *n)
-{
-    return n->n_device ? n->n_device : n->sockets * n->cores_per_socket;
-}
-
 static int alloc_view(struct zep_view *v, struct zep_error *err)
 {
     v->node_dev0 = zep_calloc((size_t)v->n_node + 1, sizeof *v->node_dev0);
@@ -95,14 +89,14 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
     v->n_node = n_node;
     for (int i = 0; i < n_node; i++) {
         const struct zep_node *n = &topo->node[i];
-        int have = slots_of(n) / tp, want = dev_per_node ? dev_per_node : have;
+        int have = zep_node_slots(n) / tp, want = dev_per_node ? dev_per_node : have;
 
-        if (want > have && slots_of(n) > 0) {
+        if (want > have && zep_node_slots(n) > 0) {
             rc = zep_error_set(err, ZEP_EINVAL, "node '%s' offers %d device%s of %d rank%s, %d are wanted", n->id, have, have == 1 ? "" : "s", tp, tp == 1 ? "" : "s", want);
             goto err_view;
         }
         if (want < 1) {
-            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' has no devices%s", n->id, slots_of(n) ? " for so many ranks each" : " and its cores are unknown: say how many devices a node there are");
+            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' has no devices%s", n->id, zep_node_slots(n) ? " for so many ranks each" : " and its cores are unknown: leave it out (--without), or say how many devices a node there are (--devices)");
             goto err_view;
         }
         v->n_dev += want;
@@ -111,7 +105,7 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
     if ((rc = alloc_view(v, err)) < 0)
         goto err_view;
     for (int i = 0; i < n_node; i++)
-        fill_node(v, &topo->node[i], i, dev_per_node ? dev_per_node : slots_of(&topo->node[i]) / tp, tp);
+        fill_node(v, &topo->node[i], i, dev_per_node ? dev_per_node : zep_node_slots(&topo->node[i]) / tp, tp);
     fill_leaves(v, topo);
     v->net_latency_s = topo->net_latency_s.value;
     v->dev_latency_s = topo->dev_latency_s.value;

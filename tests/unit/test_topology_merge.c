@@ -181,7 +181,7 @@ START_TEST(fabrics)
     ck_assert_str_eq(t->fabric[0].name, "cables"); /* the stronger comes first: it is planned with */
     ck_assert_int_eq(t->n_conflict, 1);
     ck_assert_str_eq(t->conflict[0].where, "nodes n1 and n3");
-    ck_assert_str_eq(t->conflict[0].what, "leaf (2 nodes in all)");
+    ck_assert_str_eq(t->conflict[0].what, "leaf switch (and 1 more such node)");
     zep_topo_free(t);
 }
 END_TEST
