@@ -34,7 +34,7 @@ static int begins(const char *line, const char *key)
 {
     size_t n = strlen(key);
 
-    return !strncasecmp(line, key, n) && (line[n] == '=' || line[n] == ' ' || line[n] == '\t');
+    return !strncasecmp(line, key, n) && line[n + strspn(line + n, " \t")] == '=';
 }
 
 int zep_topo_is_scontrol(const char *text, size_t len)
@@ -58,7 +58,13 @@ int zep_topo_is_gres_conf(const char *text, size_t len)
 {
     const char *line = first_line(text, &len);
 
-    return begins(line, "Name") || begins(line, "NodeName") || begins(line, "AutoDetect");
+    if (begins(line, "NodeName")) { /* slurm.conf and `scontrol show node` begin a line so, too */
+        for (const char *p = line; p < line + len; p += strcspn(p, " \t\n"), p += strspn(p, " \t"))
+            if (begins(p, "Name") || begins(p, "AutoDetect"))
+                return 1;
+        return 0;
+    }
+    return begins(line, "Name") || begins(line, "AutoDetect");
 }
 
 /* --- topology.conf --- */
@@ -230,6 +236,10 @@ static int gres_line(void *arg, const struct zep_slurm_line *l, struct zep_error
         return ZEP_OK;
     if (file && (rc = expand_files(l, file, &files, err)) < 0)
         goto out;
+    if (file && count && !zep_slurm_value(l, "MultipleFiles") && (zep_parse_int(count, 0, 1024, &n, err) < 0 || n != files.n)) {
+        rc = zep_slurm_line_error(l, err, "Count '%.60s': File has %d device%s: Slurm refuses such a line", count, files.n, files.n == 1 ? "" : "s");
+        goto out;
+    }
     if (file)
         n = files.n;
     else if (!zep_slurm_value(l, "MultipleFiles") && count && (rc = zep_parse_int(count, 0, 1024, &n, err)) < 0) { /* several files of one MIG slice are one device */

@@ -184,6 +184,29 @@ static int read_stdin(char **text_out, size_t *len_out, struct zep_error *err)
     return zep_buf_steal(&b, text_out, err);
 }
 
+/* Texts that people have at hand and that say nothing of a topology, and what to give instead. NULL: none of them. */
+static const char *near_miss(const char *text)
+{
+    static const struct {
+        const char *first, *has, *what;
+    } known[] = {
+        {"NAME", "STATUS", "the table of kubectl get nodes: expected the output of kubectl get nodes -o json"},
+        {"NodeName=", "CoresPerSocket=", "what scontrol show node prints, or part of slurm.conf: expected what scontrol show topology prints, topology.conf, or --from slurm"},
+        {"", "ClusterName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
+        {"", "PartitionName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
+        {"", "| NVIDIA-SMI", "the table of nvidia-smi: expected what nvidia-smi topo -m prints"},
+        {"CA '", "Firmware version", "what ibstat prints: expected what ibnetdiscover prints"},
+    };
+
+    text += strspn(text, " \t\r\n");
+    if (!*text)
+        return "empty: expected a topology";
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (!strncmp(text, known[i].first, strlen(known[i].first)) && strstr(text, known[i].has))
+            return known[i].what;
+    return NULL;
+}
+
 static const struct zep_topo_source *recognise(const char *path, const char *text, size_t len)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path;
@@ -191,6 +214,8 @@ static const struct zep_topo_source *recognise(const char *path, const char *tex
     for (int i = 0; zep_topo_sources[i]; i++)
         if (zep_topo_sources[i]->recognise && zep_topo_sources[i]->recognise(text, len))
             return zep_topo_sources[i];
+    if (near_miss(text))
+        return NULL;
     if (!strncmp(base, "gres", 4) && strstr(base, ".conf"))
         return &gres_conf;
     if (strstr(base, ".conf")) /* nothing but comments in it: its reader says so */
@@ -207,6 +232,8 @@ static int not_recognised(const struct zep_source_request *q, struct zep_error *
     zep_yaml_free(doc);
     if (rc < 0)
         return rc;
+    if (near_miss(q->text))
+        return zep_error_set(err, ZEP_EINVAL, "%s: %s", q->file, near_miss(q->text));
     return zep_error_set(err, ZEP_EINVAL, "%s: the format was not recognised: expected topology.yaml, JSON of ours, Slurm's topology.conf, topology.yaml or gres.conf, scontrol show topology, kubectl get nodes, ibnetdiscover, "
                          "hwloc or NCCL XML, or nvidia-smi topo -m (KIND:FILE says which, see --list-sources)", q->file);
 }

@@ -63,6 +63,10 @@ bad 2 "$e synthetic topology: net: '200GHz': expected a number and a unit (for e
 bad 2 "$e missing.yaml: No such file or directory" "a missing topology" "$zeppelin" topo --file missing.yaml
 bad 2 "$e folder: is a directory, expected a file" "a folder in place of a topology" "$zeppelin" topo --file folder
 bad 2 "$e malformed-topo.yaml:2: not valid YAML: did not find expected node content" "a malformed topology" "$zeppelin" topo --file malformed-topo.yaml
+printf 'NAME STATUS ROLES AGE\nn1 Ready none 3d\n' >table
+bad 2 "$e table: the table of kubectl get nodes: expected the output of kubectl get nodes -o json" "a table" "$zeppelin" topo --from table
+bad 2 "$e empty.conf: empty: expected a topology" "an empty file" sh -c ': >empty.conf; "$0" topo --from empty.conf; s=$?; rm empty.conf; exit $s' "$zeppelin"
+rm table
 bad 2 "$e unknown preset 'D': expected A, B, C, dgx-a100, dgx-h100, gb200-nvl72, p4d, p5, nd-h100-v5 or cpu-2s" "an unknown preset" "$zeppelin" topo --preset D
 bad 2 "$e missing: No such file or directory" "no source of text" "$zeppelin" data -o d missing
 bad 2 "$e folder: no files of text" "a folder without text" "$zeppelin" data -o d folder

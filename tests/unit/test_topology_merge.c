@@ -186,6 +186,107 @@ START_TEST(fabrics)
 }
 END_TEST
 
+/* A tree that has together what another one parts is told of as well, unless it is coarser. */
+START_TEST(fabrics_reversed)
+{
+    struct zep_topo *t = parse(HEAD "A\n" NODES4 TREE("slurm", "site", "n[1-2]", "n[3-4]"));
+
+    merge(t, parse(HEAD "B\n" NODES4 "fabrics:\n- {name: labels, source: label, switches: [{name: s, parents: [top], nodes: 'n[1-4]'}, {name: top}]}\n"));
+    ck_assert_int_eq(t->n_conflict, 1);
+    ck_assert_str_eq(t->conflict[0].where, "nodes n1 and n3");
+    ck_assert_str_eq(t->conflict[0].kept, "'l0' and 'l1' in fabric slurm");
+    ck_assert_str_eq(t->conflict[0].lost, "'s' for both in fabric labels");
+    zep_topo_free(t);
+    t = parse(HEAD "A\n" NODES4 TREE("slurm", "site", "n[1-2]", "n[3-4]"));
+    merge(t, parse(HEAD "B\n" NODES4 "fabrics:\n- {name: labels, source: label, switches: [{name: zone, nodes: 'n[1-4]'}]}\n"));
+    ck_assert_int_eq(t->n_conflict, 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* --- a part, and what of it takes ranks --- */
+
+START_TEST(selected)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, sockets: 1, cores_per_socket: 2}\n- {id: 'n[2-3]', sockets: 1, cores_per_socket: 4}\n- {id: n4}\n- {id: n5, sockets: 1, cores_per_socket: 4, state: idle+drain, state_source: controller}\n" TREE("slurm", "site", "n[1-2]", "n[3-5]"));
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_to_hostfile(t, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "n1 slots=2\nn2 slots=4\nn3 slots=4\n# left out: n4 (no devices, and no cores that are known)\n# left out: n5 (idle+drain)\n");
+    zep_buf_free(&b);
+    ck_assert_int_eq(zep_topo_to_ranks(t, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, "n1\nn1\nn2\nn2\nn2\nn2\nn3\nn3\nn3\nn3\n");
+    zep_buf_free(&b);
+    ck_assert_int_eq(zep_topo_select(t, NULL, "n9", &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "--without: 'n9': expected a node of the topology");
+    ck_assert_int_eq(zep_topo_select(t, "n[1-2]", "n[1-2]", &err), ZEP_EINVAL);
+    ck_assert_int_eq(t->n_node, 5);
+    ck_assert_int_eq(zep_topo_select(t, "n[2-5]", "n4", &err), ZEP_OK);
+    ck_assert_int_eq(t->n_node, 3);
+    ck_assert_str_eq(t->node[0].id, "n2");
+    ck_assert_int_eq(t->fabric[0].sw[0].n_node, 1);
+    ck_assert_int_eq(t->fabric[0].sw[0].node[0], 0);
+    ck_assert_int_eq(t->fabric[0].sw[1].n_node, 2);
+    ck_assert_int_eq(t->fabric[0].sw[1].node[1], 2);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(counts_disagree)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: n1, devices: [{key: gpu0, model: h100, source: site}, {key: gpu1, model: h100, source: site}, {key: gpu2, model: h100, source: site}]}\n");
+
+    merge(t, parse(HEAD "B\nnodes:\n- {id: n1, devices: [{key: gpu0, model: NVIDIA-H100-80GB-HBM3, source: controller}, {key: gpu1, source: controller}]}\n")); /* the stronger one has fewer */
+    ck_assert_int_eq(t->node[0].n_device, 2);
+    ck_assert_int_eq(t->n_conflict, 1);
+    ck_assert_str_eq(t->conflict[0].kept, "2");
+    merge(t, parse(HEAD "C\nnodes:\n- {id: n1, devices: [{key: gpu0, model: a100, source: label}, {key: gpu1, source: label}, {key: gpu2, source: label}, {key: gpu3, source: label}]}\n")); /* the weaker one has more */
+    ck_assert_int_eq(t->node[0].n_device, 2);
+    ck_assert_int_ge(find_conflict(t, "node n1", "model of devices"), 0);
+    ck_assert_str_eq(t->conflict[find_conflict(t, "node n1", "model of devices")].lost, "a100");
+    zep_topo_free(t);
+    ck_assert_int_eq(zep_same_model("h100", "NVIDIA-H100-80GB-HBM3"), 1);
+    ck_assert_int_eq(zep_same_model("NVIDIA A100-SXM4-80GB", "NVIDIA H100 80GB HBM3"), 0);
+    ck_assert_int_eq(zep_same_model("rtx_4090", "NVIDIA GeForce RTX 3090"), 0);
+    ck_assert_int_eq(zep_same_model("tesla", "NVIDIA H100"), 1); /* says no model */
+    ck_assert_int_eq(zep_same_model("t4", "Tesla T4"), 1);
+}
+END_TEST
+
+/* A line of the text has a word for each kind of device and each speed of NIC. */
+START_TEST(mixed_node)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- id: n1\n  devices: [{key: gpu0, kind: gpu, model: h100, nic: 0}, {key: gpu1, kind: gpu, model: a100, nic: 1}, {key: gpu2, kind: gpu, model: h100, nic: 1}]\n"
+                                    "  nics: [{key: a, bandwidth: 200Gb/s}, {key: b, bandwidth: 400Gb/s}, {key: c, bandwidth: 10Gb/s}]\n");
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_to_text(t, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "    2 GPUs h100, 1 GPU a100, 1 NIC at 25GB/s, 1 NIC at 50GB/s, 1 NIC at 1.25GB/s\n"));
+    ck_assert_ptr_nonnull(strstr(b.data, "    left out: c (1.25GB/s)\n"));
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* Fabrics that two sources name differently, hosts with their domain, switches with their path: the same things. */
+START_TEST(diff_by_meaning)
+{
+    struct zep_topo *a = parse(HEAD "A\n" NODES4 TREE("slurm", "site", "n[1-2]", "n[3-4]"));
+    struct zep_topo *b = parse(HEAD "B\nnodes: [{id: n1.x.org}, {id: n2.x.org}, {id: n3.x.org}, {id: n4.x.org}]\nfabrics:\n- name: labels\n  switches:\n  - {name: top/l0, parents: [top], nodes: 'n1.x.org'}\n"
+                                    "  - {name: top/l1, parents: [top], nodes: 'n2.x.org,n3.x.org,n4.x.org'}\n  - {name: top}\n");
+    struct zep_buf out = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_diff(a, b, &out, &err), ZEP_OK);
+    ck_assert_str_eq(out.data, "~ fabric labels: named slurm before\n~ fabric labels, switch top/l0: nodes 'n1', 'n[1-2]' before\n~ fabric labels, switch top/l1: nodes 'n[2-4]', 'n[3-4]' before\n");
+    zep_buf_free(&out);
+    zep_topo_free(a);
+    zep_topo_free(b);
+}
+END_TEST
+
 /* --- siblings --- */
 
 static int collect(void *arg, int node, const char *text)
@@ -641,6 +742,11 @@ int main(void)
     tcase_add_test(t, counted_devices);
     tcase_add_test(t, relations);
     tcase_add_test(t, fabrics);
+    tcase_add_test(t, fabrics_reversed);
+    tcase_add_test(t, selected);
+    tcase_add_test(t, counts_disagree);
+    tcase_add_test(t, diff_by_meaning);
+    tcase_add_test(t, mixed_node);
     tcase_add_test(t, siblings);
     tcase_add_test(t, probe_stream);
     tcase_add_test(t, differences);

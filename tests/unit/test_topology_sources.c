@@ -346,6 +346,10 @@ START_TEST(gres)
     ck_assert_ptr_null(t->node[0].device[0].cores);
     zep_topo_free(t);
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=2 Type=\311\312\n", "f:1: Type: '?\?': expected text without control characters, in UTF-8");
+    must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=4 File=/dev/nvidia[0-7]\n", "f:1: Count '4': File has 8 devices: Slurm refuses such a line");
+    ck_assert_int_eq(zep_topo_is_gres_conf("NAME STATUS\n", 12), 0);
+    ck_assert_int_eq(zep_topo_is_gres_conf("NodeName=n1 Arch=x86_64 \n", 25), 0);
+    ck_assert_int_eq(zep_topo_is_gres_conf("NodeName=n1 AutoDetect = nvml\n", 30), 1);
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=many\n", "f:1: Count: 'many': expected a whole number");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu File=/dev/nvidia[0-\n", "f:1: File '/dev/nvidia[0-': host list '/dev/nvidia[0-': '[' without ']'");
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Coers=1\n", "f:1: unknown key 'Coers' (did you mean 'Cores'?)");
