@@ -1,6 +1,7 @@
 /* Helper programs: run under a time limit, what they print is read. */
 #include "config.h"
 #include "topology/detect.h"
+#include "topology/topo_internal.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,6 +65,12 @@ int zep_detect_run(const char *helper, const char *const *args, double time_s, i
         rc = p.timed_out || p.status ? helper_error(helper, &p, time_s, err) : zep_detect_from_json(helper, p.out, p.out_len, topo_out, err);
         zep_process_result_free(&p);
     }
+    for (int i = 0; rc == ZEP_OK && i < (*topo_out)->n_node; i++)
+        if (zep_node_sort_devices(&(*topo_out)->node[i]) < 0) {
+            zep_topo_free(*topo_out);
+            rc = zep_error_nomem(err, "topology");
+            break;
+        }
     free(path);
     return rc;
 }

@@ -57,6 +57,7 @@ struct reader {
     char *custom_text;
     const struct family *family; /* the one that is used */
     const json_t **item;         /* of each node of the topology */
+    int first_mig;
     int n_shared, n_mig;         /* nodes that share GPUs, that slice them: told once */
 };
 
@@ -275,9 +276,12 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     json_object_foreach((json_t *)offers, key, v)
         if (!strncmp(key, "nvidia.com/mig-", 15) && (rc = add_gpus(r, n, count_of(item, key), *model ? model : NULL, key + 15, 0, r->source)) < 0)
             return rc;
-    for (int i = 0; i < n->n_device && !r->n_mig; i++)
-        if (n->device[i].mig && ++r->n_mig)
-            zep_topo_warn(r->topo, "node '%s' (and others like it) offers MIG slices (%s): ranks on them cannot reach each other as peers", n->id, n->device[i].mig);
+    for (int i = 0; i < n->n_device; i++)
+        if (n->device[i].mig) {
+            if (r->n_mig++ == 0)
+                r->first_mig = r->topo->n_node - 1;
+            break;
+        }
     return ZEP_OK;
 }
 
@@ -509,15 +513,23 @@ static const char *block_of(const json_t *item, char out[256])
     return NULL;
 }
 
+/* The cluster UUID of GPUs that are in no NVLink domain over nodes: zeros. */
+static int is_no_fabric(const char *uuid)
+{
+    return uuid[strspn(uuid, "0-")] == '\0';
+}
+
 static int add_blocks(struct reader *r)
 {
     struct zep_switch_index *index = NULL;
     struct zep_fabric *f = NULL;
     char name[256];
-    int rc = ZEP_OK, sw;
+    int rc = ZEP_OK, sw, n_parted = 0, parted = 0;
 
     for (int i = 0; i < r->topo->n_node && rc == ZEP_OK; i++) {
-        if (!block_of(r->item[i], name))
+        const char *clique = label(r->item[i], block_keys[0]), *other;
+
+        if (!block_of(r->item[i], name) || is_no_fabric(name))
             continue;
         if (!f) {
             if (!(f = zep_topo_add_fabric(r->topo, "nvlink", ZEP_FABRIC_BLOCKS)))
@@ -527,7 +539,15 @@ static int add_blocks(struct reader *r)
         }
         if (rc == ZEP_OK && (rc = zep_switch_index_get(index, f, name, &sw, r->err)) == ZEP_OK && zep_switch_add_node(&f->sw[sw], i) < 0)
             rc = zep_error_nomem(r->err, "topology");
+        if (rc < 0)
+            break;
+        other = label(r->item[f->sw[sw].node[0]], block_keys[0]);
+        if (clique && other && strcmp(clique, other) && n_parted++ == 0)
+            parted = i;
     }
+    if (n_parted)
+        zep_topo_warn(r->topo, "%s: an NVLink domain is parted into several cliques (%s of '%s' is not that of the domain's first node): nodes of different cliques do not reach each other by NVLink", r->name, block_keys[0],
+                      r->topo->node[parted].id);
     zep_switch_index_free(index);
     return rc;
 }
@@ -557,6 +577,9 @@ static int read_items(struct reader *r, const json_t *items)
         if ((rc = add_node(r, item)) < 0)
             return rc;
     }
+    if (r->n_mig && zep_topo_warn(r->topo, "%s: %d node%s, '%s' first, offer%s MIG slices: ranks on them cannot reach each other as peers", r->name, r->n_mig, r->n_mig == 1 ? "" : "s", r->topo->node[r->first_mig].id,
+                                  r->n_mig == 1 ? "s" : "") < 0)
+        return zep_error_nomem(r->err, "topology");
     if (n_control && zep_topo_warn(r->topo, "%s: %d node%s of the control plane without GPUs left out", r->name, n_control, n_control == 1 ? "" : "s") < 0)
         return zep_error_nomem(r->err, "topology");
     if (!r->topo->n_node)

@@ -116,6 +116,21 @@ static int width_of(const char **a)
     return n > 0 && n <= 64 ? n : 0;
 }
 
+/* "0000:17:00.0"; NCCL's own bridges are "ffff:ff:01.0". */
+static int is_busid(const char *s)
+{
+    static const char *const parts[] = {":", ":", ".", ""};
+
+    for (int i = 0; i < 4; i++) {
+        size_t n = strspn(s, "0123456789abcdefABCDEF");
+
+        if (n < 1 || n > 8 || strncmp(s + n, parts[i], 1))
+            return 0;
+        s += n + (*parts[i] != '\0');
+    }
+    return *s == '\0';
+}
+
 static void open_pci(struct reader *r, const char **a, struct level *l)
 {
     const char *busid = attr(a, "busid"), *cls = attr(a, "class"), *vendor = attr(a, "vendor");
@@ -127,6 +142,10 @@ static void open_pci(struct reader *r, const char **a, struct level *l)
     }
     if (n->n_device > MAX_PARTS || n->n_nic > MAX_PARTS) {
         fail(r, "more than %s GPUs or NICs", "4096");
+        return;
+    }
+    if (!is_busid(busid)) {
+        fail(r, "busid '%s': expected a PCI address, as in 0000:17:00.0", busid);
         return;
     }
     snprintf(l->busid, sizeof l->busid, "%.39s", busid);
@@ -207,6 +226,10 @@ static void open_net(struct reader *r, const char **a)
         c->rdma = 1;
     if (name && !strncmp(name, "mlx", 3))
         c->rdma = 1;
+    if (speed && speed[strspn(speed, "0123456789.")]) {
+        fail(r, "speed '%s': expected Mb/s, a number", speed);
+        return;
+    }
     if (speed && atof(speed) > 0)
         c->bw = (struct zep_fact){.value = atof(speed) * 1e6 / 8, .source = ZEP_SRC_NODE};
 }
@@ -349,7 +372,9 @@ int zep_topo_from_nccl_xml(const struct zep_source_request *q, struct zep_topo *
     if (r.rc == ZEP_OK && (r.rc = set_links(&r)) == ZEP_OK) {
         r.topo->node[0].n_numa = n_numa(&r.topo->node[0]);
         r.topo->node[0].cpu_source = ZEP_SRC_NODE;
-        if ((r.rc = zep_topo_validate(r.topo, err)) < 0)
+        if (zep_node_sort_devices(&r.topo->node[0]) < 0)
+            r.rc = zep_error_nomem(err, "topology");
+        else if ((r.rc = zep_topo_validate(r.topo, err)) < 0)
             zep_error_prefix(err, "%s", q->file);
     }
 out:

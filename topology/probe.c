@@ -64,6 +64,12 @@ static int one_node(struct zep_topo **out, const struct piece *p, size_t n, stru
         rc = zep_error_set(err, ZEP_EUNAVAIL, "probe: node '%s' sent %zu of %zu pieces", p->host, n, p->n);
     else if ((rc = zep_buf_ok(&b, err)) == ZEP_OK)
         rc = zep_detect_from_json(p->host, b.data ? b.data : "", b.len, out, err);
+    for (int i = 0; rc == ZEP_OK && i < (*out)->n_node; i++)
+        if (zep_node_sort_devices(&(*out)->node[i]) < 0) {
+            zep_topo_free(*out);
+            rc = zep_error_nomem(err, "topology");
+            break;
+        }
     zep_buf_free(&b);
     return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/arena.h"
 #include "common/encode.h"
@@ -65,6 +66,55 @@ void zep_device_clear(struct zep_device *d)
     free(d->peer_dist);
     free(d->peer_nvlink);
     *d = (struct zep_device){0};
+}
+
+struct placed {
+    struct zep_device d;
+    int was;
+};
+
+static int cmp_placed(const void *a, const void *b)
+{
+    const struct placed *x = a, *y = b;
+    unsigned long dx = strtoul(x->d.key, NULL, 16), dy = strtoul(y->d.key, NULL, 16); /* domains have four or eight digits */
+    int c = dx != dy ? (dx < dy ? -1 : 1) : strcasecmp(strchr(x->d.key, ':'), strchr(y->d.key, ':'));
+
+    return c ? c : x->was - y->was;
+}
+
+int zep_node_sort_devices(struct zep_node *n)
+{
+    struct placed *p;
+    unsigned char *row;
+
+    for (int i = 0; i < n->n_device; i++)
+        if (!zep_is_pci(n->device[i].key))
+            return ZEP_OK;
+    p = zep_calloc((size_t)n->n_device + 1, sizeof *p);
+    row = zep_calloc((size_t)n->n_device + 1, 1);
+    if (!p || !row) {
+        free(p);
+        free(row);
+        return ZEP_ENOMEM;
+    }
+    for (int i = 0; i < n->n_device; i++)
+        p[i] = (struct placed){n->device[i], i};
+    qsort(p, (size_t)n->n_device, sizeof *p, cmp_placed);
+    for (int i = 0; i < n->n_device; i++) {
+        unsigned char *of[2] = {p[i].d.peer_dist, p[i].d.peer_nvlink};
+
+        n->device[i] = p[i].d;
+        for (int k = 0; k < 2; k++) {
+            if (!of[k])
+                continue;
+            for (int j = 0; j < n->n_device; j++)
+                row[j] = of[k][p[j].was];
+            memcpy(of[k], row, (size_t)n->n_device);
+        }
+    }
+    free(p);
+    free(row);
+    return ZEP_OK;
 }
 
 void zep_nic_clear(struct zep_nic *c)

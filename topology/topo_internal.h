@@ -10,6 +10,8 @@ int zep_is_mig_profile(const char *text);
 int zep_same_model(const char *a, const char *b);
 /* Forgets warnings about sources that are not among the others ("... not among the N of ...") and shortens the origin to the name given. */
 void zep_topo_clear_notes(struct zep_topo *topo, const char *origin);
+/* GPUs by ascending PCI address, as nvidia-smi numbers them; nothing where not all devices have one. */
+int zep_node_sort_devices(struct zep_node *n);
 /* Frees what they own. */
 void zep_node_clear(struct zep_node *n);
 void zep_device_clear(struct zep_device *d);

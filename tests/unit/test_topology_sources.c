@@ -678,13 +678,41 @@ START_TEST(nccl)
     check_nccl(t);
     ck_assert(has_warning(t, "1 NVLinks whose other end is their own GPU are not counted"));
     ck_assert(has_warning(t, "1 net is outside of any PCI device: not counted as NIC"));
-    ck_assert_int_eq(t->node[0].device[0].peer_nvlink[1], 4);
+    ck_assert_str_eq(t->node[0].device[0].key, "0001:00:00.0"); /* in the order of addresses, whatever that of the file */
+    ck_assert_str_eq(t->node[0].device[1].key, "0002:00:00.0");
+    ck_assert_int_eq(t->node[0].device[1].peer_nvlink[0], 4);
     ck_assert_msg(zep_topo_to_nccl_xml(t, &b, &err) == ZEP_OK, "%s", err.text);
     again = assigned(zep_topo_from_nccl_xml, b.data);
     check_nccl(again);
     zep_topo_free(again);
     zep_topo_free(t);
     zep_buf_free(&b);
+}
+END_TEST
+
+START_TEST(nccl_bad_values)
+{
+    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"00g0:97:00.0\" class=\"0x030200\"/></cpu></system>", "f:1: busid '00g0:97:00.0': expected a PCI address, as in 0000:17:00.0");
+    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00\" class=\"0x030200\"/></cpu></system>", "f:1: busid '0000:97:00': expected a PCI address, as in 0000:17:00.0");
+    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00.0\" class=\"0x020700\">\n<nic><net name=\"a\" speed=\"fast\"/></nic></pci></cpu></system>", "f:2: speed 'fast': expected Mb/s, a number");
+}
+END_TEST
+
+/* Cliques of one NVLink domain; the zeros of GPUs without one; whole GPUs and slices on one node. */
+START_TEST(cliques)
+{
+#define CLIQUE(name, value) "{\"kind\": \"Node\", \"metadata\": {\"name\": \"" name "\", \"labels\": {\"nvidia.com/gpu.clique\": \"" value "\"}}, \"status\": {\"allocatable\": {\"nvidia.com/gpu\": \"4\", \"nvidia.com/mig-1g.10gb\": \"1\"}}}"
+    struct zep_topo *t = must_load(zep_topo_from_nodelist, "{\"kind\": \"List\", \"items\": [" CLIQUE("n1", "7b968a6d.1") "," CLIQUE("n2", "7b968a6d.2") "," CLIQUE("n3", "00000000-0000.0") "]}");
+
+    ck_assert_int_eq(t->fabric[0].n_switch, 1);
+    ck_assert_str_eq(t->fabric[0].sw[0].name, "7b968a6d");
+    ck_assert_int_eq(t->fabric[0].sw[0].n_node, 2);
+    ck_assert(has_warning(t, "f: an NVLink domain is parted into several cliques (nvidia.com/gpu.clique of 'n2' is not that of the domain's first node): nodes of different cliques do not reach each other by NVLink"));
+    ck_assert(has_warning(t, "f: 3 nodes, 'n1' first, offer MIG slices: ranks on them cannot reach each other as peers"));
+    ck_assert_int_eq(t->node[0].n_device, 5);
+    ck_assert_ptr_null(t->node[0].device[3].mig);
+    ck_assert_str_eq(t->node[0].device[4].mig, "1g.10gb");
+    zep_topo_free(t);
 }
 END_TEST
 
@@ -799,6 +827,8 @@ int main(void)
     tcase_add_loop_test(t, topo_m_refused, 0, ROWS(topo_m_bad));
 #ifdef HAVE_EXPAT
     tcase_add_test(t, nccl);
+    tcase_add_test(t, nccl_bad_values);
+    tcase_add_test(t, cliques);
     tcase_add_test(t, nccl_odd);
     tcase_add_loop_test(t, nccl_refused, 0, ROWS(nccl_bad));
 #endif
