@@ -294,6 +294,7 @@ static int set_links(struct zep_node *n, int dev, const char *text)
 static int build_gpus(struct gres *g, struct zep_error *err)
 {
     char key[32];
+    int number, next = 0;
 
     if (g->n)
         qsort(g->gpu, (size_t)g->n, sizeof *g->gpu, cmp_gpu);
@@ -304,7 +305,10 @@ static int build_gpus(struct gres *g, struct zep_error *err)
 
         if (i > 0 && p->number >= 0 && p->node == p[-1].node && p->number == p[-1].number)
             return zep_error_set(err, ZEP_EINVAL, "%s: node '%s': device file number %d is there twice", g->topo->origin, n->id, p->number);
-        snprintf(key, sizeof key, "gpu%d", p->number >= 0 ? p->number : n->n_device);
+        next = i > 0 && p->node == p[-1].node ? next : 0;
+        number = p->number >= 0 ? p->number : next; /* behind those that have one */
+        next = number + 1;
+        snprintf(key, sizeof key, "gpu%d", number);
         if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (p->type && !(*(zep_is_mig_profile(p->type) ? &d->mig : &d->model) = strdup(p->type))) || (p->cores && !(d->cores = strdup(p->cores))))
             return zep_error_nomem(err, "topology");
         d->source = ZEP_SRC_SITE;

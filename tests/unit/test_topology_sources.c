@@ -346,6 +346,11 @@ START_TEST(gres)
     ck_assert_ptr_null(t->node[0].device[0].cores);
     zep_topo_free(t);
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=2 Type=\311\312\n", "f:1: Type: '?\?': expected text without control characters, in UTF-8");
+    t = must_load(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Type=a100\nNodeName=n1 Name=gpu Type=h100 File=/dev/nvidia1\n");
+    ck_assert_str_eq(t->node[0].device[0].key, "gpu1");
+    ck_assert_str_eq(t->node[0].device[1].key, "gpu2"); /* the one without a file */
+    ck_assert_int_eq(zep_topo_validate(t, &err), ZEP_OK);
+    zep_topo_free(t);
     must_fail(zep_topo_from_gres_conf, "NodeName=n1 Name=gpu Count=4 File=/dev/nvidia[0-7]\n", "f:1: Count '4': File has 8 devices: Slurm refuses such a line");
     ck_assert_int_eq(zep_topo_is_gres_conf("NAME STATUS\n", 12), 0);
     ck_assert_int_eq(zep_topo_is_gres_conf("NodeName=n1 Arch=x86_64 \n", 25), 0);
