@@ -39,18 +39,6 @@ static int any_rdma(const struct zep_node *n)
 
 /* --- nodes --- */
 
-/* "idle+drain": any of its parts. A node that is powered down is started by Slurm when it is needed. */
-static int is_bad_state(const char *s)
-{
-    static const char *const words[] = {"down", "drain", "drained", "draining", "fail", "failing", "not ready", "cordoned", "not_responding", "error", "unknown", "maint"};
-
-    for (; *s; s += strcspn(s, "+"), s += *s == '+')
-        for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-            if (strcspn(s, "+*~#!%$@^-") == strlen(words[i]) && !strncmp(s, words[i], strlen(words[i])))
-                return 1;
-    return 0;
-}
-
 static void check_states(struct zep_doctor *d)
 {
     int n = 0, known = 0;
@@ -59,7 +47,7 @@ static void check_states(struct zep_doctor *d)
         const struct zep_node *node = &d->topo->node[i];
 
         known += node->state != NULL;
-        if (node->state && is_bad_state(node->state) && n++ < MANY)
+        if (zep_node_is_out(node) && n++ < MANY)
             zep_doctor_say(d, d->in_job ? ERROR : WARNING, "state", "ask the administrator (scontrol show node, kubectl describe node), or leave the node out", "node '%s' is %s", node->id, node->state);
     }
     if (!known)
@@ -141,13 +129,14 @@ static int is_for_training(const struct zep_node *n, int nic)
 
 static void check_nics(struct zep_doctor *d)
 {
-    int n_down = 0, n_up = 0, n_slow = 0;
+    int n_down = 0, n_up = 0, n_slow = 0, n_nic = 0;
 
     for (int i = 0; i < d->topo->n_node; i++) {
         const struct zep_node *n = &d->topo->node[i];
         double most = 0;
 
         for (int k = 0; k < n->n_nic; k++) {
+            n_nic++;
             n_up += n->nic[k].up == 1;
             if (is_for_training(n, k) && n->nic[k].bw.value > most)
                 most = n->nic[k].bw.value;
@@ -163,17 +152,24 @@ static void check_nics(struct zep_doctor *d)
                                zep_format_bandwidth(c->bw.value, a), zep_format_bandwidth(most, b));
         }
     }
-    if (!n_down && !n_slow)
-        zep_doctor_say(d, n_up ? OK : SKIPPED, "nics", NULL, n_up ? "%d NIC%s up" : "no NIC is known", n_up, n_up == 1 ? " is" : "s are");
+    if (n_down || n_slow)
+        return;
+    if (n_up)
+        zep_doctor_say(d, OK, "nics", NULL, "%d NIC%s up", n_up, n_up == 1 ? " is" : "s are");
+    else if (n_nic)
+        zep_doctor_say(d, SKIPPED, "nics", NULL, "whether the %d NIC%s up is not known from these sources", n_nic, n_nic == 1 ? " is" : "s are");
+    else
+        zep_doctor_say(d, SKIPPED, "nics", NULL, "no NIC is known");
 }
 
 static void check_locality(struct zep_doctor *d)
 {
-    int n_far = 0, n_unknown = 0, first = -1, n_gpu = n_devices(d->topo, ZEP_DEV_GPU);
+    int n_far = 0, n_unknown = 0, n_nic = 0, first = -1, n_gpu = n_devices(d->topo, ZEP_DEV_GPU);
 
     for (int i = 0; i < d->topo->n_node; i++) {
         const struct zep_node *n = &d->topo->node[i];
 
+        n_nic += n->n_nic;
         for (int k = 0; k < n->n_device; k++) {
             const struct zep_device *g = &n->device[k];
 
@@ -191,6 +187,8 @@ static void check_locality(struct zep_doctor *d)
                        "which NIC is near which GPU is not known for %d GPU%s, node '%s' first", n_unknown, n_unknown == 1 ? "" : "s", d->topo->node[first].id);
     if (!n_gpu)
         zep_doctor_say(d, SKIPPED, "locality", NULL, "no GPUs");
+    else if (!n_nic)
+        zep_doctor_say(d, SKIPPED, "locality", NULL, "no NICs are known");
     else if (!n_far && !n_unknown)
         zep_doctor_say(d, OK, "locality", NULL, "every GPU has a NIC on its own socket, or its node has at most one");
 }
@@ -394,23 +392,47 @@ static void check_versions(struct zep_doctor *d)
     check_clocks(d);
 }
 
-/* --- where the nodes hang --- */
-
-static int n_leaves(const struct zep_topo *t, int *largest_out)
+/* Nodes that hang on a switch, each once: one with two NICs there is on two ports. */
+static int n_nodes_on(const struct zep_switch *sw)
 {
-    int n = 0, largest = 0;
+    int n = 0;
 
-    for (int s = 0; t->n_fabric && s < t->fabric[0].n_switch; s++) {
-        n += t->fabric[0].sw[s].n_node > 0;
-        largest = t->fabric[0].sw[s].n_node > largest ? t->fabric[0].sw[s].n_node : largest;
+    for (int k = 0; k < sw->n_node; k++) {
+        int again = 0;
+
+        for (int i = 0; i < k && !again; i++)
+            again = sw->node[i] == sw->node[k];
+        n += !again;
     }
-    *largest_out = largest;
+    return n;
+}
+
+static int cmp_most(const void *a, const void *b)
+{
+    return *(const int *)b - *(const int *)a;
+}
+
+/* Leaves of the first fabric; the least number of them that have `want` nodes together, 0: all together have not so many. largest_out: nodes of the largest. */
+static int n_leaves(const struct zep_topo *t, int want, int *needed_out, int *largest_out)
+{
+    int n = 0, needed = 0, sum = 0, *size = zep_calloc(t->n_fabric ? (size_t)t->fabric[0].n_switch + 1 : 1, sizeof *size);
+
+    for (int s = 0; size && t->n_fabric && s < t->fabric[0].n_switch; s++)
+        if (t->fabric[0].sw[s].n_node > 0)
+            size[n++] = n_nodes_on(&t->fabric[0].sw[s]);
+    if (n > 0)
+        qsort(size, (size_t)n, sizeof *size, cmp_most);
+    while (needed < n && sum < want)
+        sum += size[needed++];
+    *needed_out = sum >= want ? needed : 0;
+    *largest_out = n > 0 ? size[0] : 0;
+    free(size);
     return n;
 }
 
 static void check_leaves(struct zep_doctor *d)
 {
-    int largest = 0, own, n = n_leaves(d->topo, &own), want = d->job && d->job->cluster.nodes > 0 ? (int)d->job->cluster.nodes : d->topo->n_node, needed;
+    int want = d->job && d->job->cluster.nodes > 0 ? (int)d->job->cluster.nodes : d->topo->n_node, largest, needed, n = n_leaves(d->topo, want, &needed, &largest);
 
     if (!d->topo->n_fabric || !n) {
         zep_doctor_say(d, SKIPPED, "leaves", NULL, "no switches are known");
@@ -420,9 +442,11 @@ static void check_leaves(struct zep_doctor *d)
         zep_doctor_say(d, OK, "leaves", NULL, "rails: NIC i of every node hangs on leaf i");
         return;
     }
-    n_leaves(d->cluster ? d->cluster : d->topo, &largest);
-    needed = largest > 0 ? (want + largest - 1) / largest : n;
-    if (d->in_job && n > needed)
+    if (d->cluster)
+        n_leaves(d->cluster, want, &needed, &largest);
+    if (!needed)
+        zep_doctor_say(d, SKIPPED, "leaves", NULL, "not all of the %d node%s hang on a switch that is known", want, want == 1 ? "" : "s");
+    else if (d->in_job && n > needed)
         zep_doctor_say(d, WARNING, "leaves", "ask for --switches=N with a time to wait (#SBATCH --switches=1@30:00)", "%d nodes hang on %d leaves, %d would do (the largest leaf of the cluster has %d nodes)", d->topo->n_node, n, needed,
                        largest);
     else if (d->in_job)

@@ -152,6 +152,15 @@ static int tell_device(struct tell *t, const struct zep_node *n, const struct ze
     return tell_text(t, what, now->nic >= 0 ? n->nic[now->nic].name : NULL, other->nic >= 0 ? m->nic[other->nic].name : NULL);
 }
 
+static int tell_number(struct tell *t, const char *what, int now, int other)
+{
+    char a[24], b[24];
+
+    snprintf(a, sizeof a, now ? "%d" : "no", now);
+    snprintf(b, sizeof b, other ? "%d" : "none known", other);
+    return say(t, now ? "%s %s%s, %s %s" : "%s %s%s known, %s %s", a, what, now == 1 ? "" : "s", b, t->than);
+}
+
 /* b (now) against a (other). Names, aliases and UUIDs are each node's own. */
 static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_node *b)
 {
@@ -164,29 +173,33 @@ static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_
         return rc;
     if (apart > 0.01 * (double)a->mem_bytes && (rc = say(t, "memory %s, %s %s", b->mem_bytes ? zep_format_size(b->mem_bytes, x) : "unknown", a->mem_bytes ? zep_format_size(a->mem_bytes, y) : "unknown", t->than)) < 0)
         return rc;
-    if (a->n_device != b->n_device && (rc = say(t, "%d devices, %d %s", b->n_device, a->n_device, t->than)) < 0)
+    if (a->n_device != b->n_device && (rc = tell_number(t, "device", b->n_device, a->n_device)) < 0)
         return rc;
     for (int i = 0; i < a->n_device; i++) {
         const char *key = device_key(a, i, buf);
         int k = find_device(b, key);
 
+        if (k < 0 && !b->n_device) /* none at all, which is said already */
+            continue;
         rc = k < 0 ? say(t, "device %s is missing", key) : tell_device(t, b, &b->device[k], a, &a->device[i]);
         if (rc < 0)
             return rc;
     }
-    for (int i = 0; i < b->n_device; i++)
+    for (int i = 0; a->n_device && i < b->n_device; i++)
         if (find_device(a, device_key(b, i, buf)) < 0 && (rc = say(t, "device %s is there, not %s", device_key(b, i, buf), t->than)) < 0)
             return rc;
-    if (a->n_nic != b->n_nic && (rc = say(t, "%d NICs, %d %s", b->n_nic, a->n_nic, t->than)) < 0)
+    if (a->n_nic != b->n_nic && (rc = tell_number(t, "NIC", b->n_nic, a->n_nic)) < 0)
         return rc;
     for (int i = 0; i < a->n_nic; i++) {
         int k = find_nic(b, nic_key(a, i));
 
+        if (k < 0 && !b->n_nic)
+            continue;
         rc = k < 0 ? say(t, "NIC %s (%s) is missing", a->nic[i].name, a->nic[i].key) : tell_nic(t, &b->nic[k], &a->nic[i]);
         if (rc < 0)
             return rc;
     }
-    for (int i = 0; i < b->n_nic; i++)
+    for (int i = 0; a->n_nic && i < b->n_nic; i++)
         if (find_nic(a, nic_key(b, i)) < 0 && (rc = say(t, "NIC %s (%s) is there, not %s", b->nic[i].name, b->nic[i].key, t->than)) < 0)
             return rc;
     return 0;
@@ -207,6 +220,8 @@ static uint64_t digest_node(const struct zep_node *n, int fine)
     uint64_t h;
 
     zep_buf_printf(&b, "%s|%d %d %d|", n->model ? n->model : "", n->sockets, n->cores_per_socket, n->threads_per_core);
+    if (!n->sockets) /* nobody looked inside: the GPUs are all that tells one make from another, storage hosts and managers among them */
+        zep_buf_printf(&b, "%d %s|", n->n_device > 0, n->n_device && n->device[0].model ? n->device[0].model : "");
     if (fine) {
         zep_buf_printf(&b, "%d %d|", n->n_device, n->n_numa);
         for (int i = 0; i < n->n_device; i++) {
@@ -277,6 +292,8 @@ static int tell_group(const struct zep_topo *topo, const struct kind_of *k, int 
             best_n = run;
         }
     }
+    if (best_n * 2 <= n && !topo->node[k[best].node].sockets && !topo->node[k[best].node].n_device)
+        return 0; /* hosts of which the NICs are all that is known */
     if (best_n * 2 <= n) { /* no majority that could be a norm */
         snprintf(text, sizeof text, "nodes '%.200s' and '%.200s' are of one make, but not alike inside; no kind has a majority of the %d", topo->node[k[best].node].id, topo->node[k[best ? 0 : best_n].node].id, n);
         return fn(arg, k[best].node, text);

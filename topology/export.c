@@ -107,13 +107,14 @@ static char **slurm_names(const struct zep_fabric *f, struct zep_error *err)
 static int fold_nodes(const struct zep_topo *topo, const int *node, int n, char **out, struct zep_error *err)
 {
     const char **name = zep_calloc((size_t)n + 1, sizeof *name);
-    int rc;
+    int rc, n_name = 0;
 
     if (!name)
         return zep_error_nomem(err, "node names");
     for (int i = 0; i < n; i++)
-        name[i] = topo->node[node[i]].id;
-    rc = zep_hostlist_fold(n, name, out, err);
+        if (i == 0 || node[i] != node[i - 1]) /* two NICs on one switch are two ports of one node */
+            name[n_name++] = topo->node[node[i]].id;
+    rc = zep_hostlist_fold(n_name, name, out, err);
     free(name);
     return rc;
 }

@@ -279,7 +279,8 @@ static int put_switch(const struct zep_topo *topo, const struct zep_switch *s, c
         zep_buf_printf(b, " (uplinks %s)", zep_format_bandwidth(s->uplink_bw.value, speed));
     zep_buf_puts(b, ": ");
     for (int k = 0; k < s->n_node; k++)
-        name[n++] = topo->node[s->node[k]].id;
+        if (k == 0 || s->node[k] != s->node[k - 1]) /* two NICs on one switch are two ports of one node */
+            name[n++] = topo->node[s->node[k]].id;
     for (int k = 0; k < f->n_switch; k++)
         for (int p = 0; p < f->sw[k].n_parent; p++)
             if (&f->sw[f->sw[k].parent[p]] == s)

@@ -324,6 +324,21 @@ START_TEST(siblings)
 }
 END_TEST
 
+/* GPU nodes of two models and hosts without GPUs are kinds of their own where nobody looked inside. */
+START_TEST(siblings_of_kinds)
+{
+    struct zep_topo *t = parse(HEAD "A\nnodes:\n- {id: 'a[1-3]', devices: [{key: gpu0, model: a100}, {key: gpu1, model: a100}]}\n- {id: 'h[1-3]', devices: [{key: gpu0, model: h100}, {key: gpu1, model: h100}]}\n"
+                                    "- {id: h4, devices: [{key: gpu0, model: h100}]}\n- {id: ufm, nics: [{key: m0}]}\n- {id: stor, nics: [{key: m0}, {key: m1}]}\n");
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_topo_siblings(t, collect, &b, &err), ZEP_OK);
+    ck_assert_str_eq(b.data ? b.data : "", "node 'h4': 1 device, 2 on its 3 siblings\nnode 'h4': device gpu1 is missing\n");
+    zep_buf_free(&b);
+    zep_topo_free(t);
+}
+END_TEST
+
 /* --- the probe's stream --- */
 
 START_TEST(probe_stream)
@@ -748,6 +763,7 @@ int main(void)
     tcase_add_test(t, diff_by_meaning);
     tcase_add_test(t, mixed_node);
     tcase_add_test(t, siblings);
+    tcase_add_test(t, siblings_of_kinds);
     tcase_add_test(t, probe_stream);
     tcase_add_test(t, differences);
     tcase_add_test(t, trees_read_back);
