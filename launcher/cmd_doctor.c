@@ -100,8 +100,9 @@ static int load(const struct args *a, int n, const char *const *from, struct zep
 }
 
 /* What is looked at, and what of it could not be asked. */
-static int gather(const struct args *a, struct zep_doctor *d, struct zep_topo **topo, struct zep_topo **cluster, struct zep_error *err)
+static int gather(const struct args *a, const struct zep_job *job, struct zep_doctor *d, struct zep_topo **topo, struct zep_topo **cluster, struct zep_error *err)
 {
+    const char *named = job && strcmp(job->cluster.topology, "auto") ? job->cluster.topology : NULL;
     static const char *const allocation[] = {"slurm:job", "probe"}, *const here[] = {"local"}, *const probe[] = {"probe"}, *const slurm[] = {"slurm"};
     struct zep_error why;
     int rc;
@@ -110,6 +111,8 @@ static int gather(const struct args *a, struct zep_doctor *d, struct zep_topo **
         rc = load(a, a->topo.n_from, a->topo.from, topo, err);
     else if (a->topo.hosts)
         rc = load(a, 1, probe, topo, err);
+    else if (named)
+        rc = load(a, 1, &named, topo, err);
     else if (d->in_job && (rc = load(a, 2, allocation, topo, err)) < 0) {
         why = *err;
         if ((rc = load(a, 1, allocation, topo, err)) == ZEP_OK)
@@ -152,7 +155,7 @@ int cmd_doctor(int argc, char **argv)
 
     if ((rc = parse(argc, argv, &a)) >= 0)
         return rc;
-    if ((rc = load_job(&a, &d, &job, &err)) == ZEP_OK && (rc = gather(&a, &d, &topo, &cluster, &err)) == ZEP_OK) {
+    if ((rc = load_job(&a, &d, &job, &err)) == ZEP_OK && (rc = gather(&a, job, &d, &topo, &cluster, &err)) == ZEP_OK) {
         d.topo = topo;
         d.cluster = cluster;
         d.job = job;

@@ -57,7 +57,9 @@ int zep_doctor_to_text(const struct zep_doctor *d, struct zep_buf *b, struct zep
 
             if ((int)f->level != level)
                 continue;
-            zep_buf_printf(b, "  %-8s %-10s %s\n", level_names[f->level], f->check, f->text);
+            zep_buf_printf(b, "  %-8s %-10s ", level_names[f->level], f->check);
+            for (const char *line = f->text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
+                zep_buf_printf(b, "%s%.*s\n", line == f->text ? "" : "                      ", (int)strcspn(line, "\n"), line);
             if (f->todo && level >= ZEP_FINDING_WARNING)
                 zep_buf_printf(b, "  %-8s %-10s -> %s\n", "", "", f->todo);
         }

@@ -340,6 +340,26 @@ int zep_measure_apply(struct zep_topo *t, const char *text, size_t len, struct z
 
 /* --- starting --- */
 
+/* What the topology now knows from measuring, and what it does not. */
+static void say_measured(const struct zep_topo *t)
+{
+    int n_nic = 0, n_up = 0, n_dev = 0, n_link = 0;
+
+    for (int i = 0; i < t->n_node; i++) {
+        for (int c = 0; c < t->node[i].n_nic; c++) {
+            n_nic += t->node[i].nic[c].bw.source == ZEP_SRC_MEASURED;
+            n_up += t->node[i].nic[c].up != 0;
+        }
+        for (int d = 0; d < t->node[i].n_device; d++)
+            n_dev += t->node[i].device[d].bw.source == ZEP_SRC_MEASURED;
+    }
+    for (int f = 0; f < t->n_fabric; f++)
+        for (int s = 0; s < t->fabric[f].n_switch; s++)
+            n_link += t->fabric[f].sw[s].uplink_bw.source == ZEP_SRC_MEASURED;
+    zep_log(ZEP_LOG_INFO, "measured: %d of %d NICs, bandwidth between the devices of a node on %d device%s, %d uplink%s of switches; latency between nodes %s, between devices %s", n_nic, n_up, n_dev, n_dev == 1 ? "" : "s", n_link,
+            n_link == 1 ? "" : "s", t->net_latency_s.source == ZEP_SRC_MEASURED ? "yes" : "no", t->dev_latency_s.source == ZEP_SRC_MEASURED ? "yes" : "no");
+}
+
 static int run(struct zep_topo *t, struct zep_argv *a, struct zep_error *err)
 {
     struct zep_process_result p;
@@ -360,6 +380,8 @@ static int run(struct zep_topo *t, struct zep_argv *a, struct zep_error *err)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "measuring: %s ended with status %d: %.*s", a->v[0], p.status, (int)(p.err_len > 1200 ? 1200 : p.err_len), p.err);
     else
         rc = zep_measure_apply(t, p.out, p.out_len, err);
+    if (rc == ZEP_OK)
+        say_measured(t);
     zep_process_result_free(&p);
     return rc;
 }

@@ -70,7 +70,9 @@ static int same_bridges(const char *a, const char *b)
 static void put_pci(struct zep_buf *b, int depth, const char *busid, const char *cls, int width)
 {
     indent(b, depth);
-    zep_buf_printf(b, "<pci busid=\"%s\" class=\"%s\" link_speed=\"\" link_width=\"%d\"", busid, cls, width);
+    zep_buf_printf(b, "<pci busid=\"%s\" class=\"%s\"", busid, cls);
+    if (width > 0) /* what is left out NCCL asks the machine */
+        zep_buf_printf(b, " link_width=\"%d\"", width);
 }
 
 static int put_item(struct zep_buf *b, const struct zep_node *n, const struct item *it, int depth, int gpu_index, struct zep_error *err)
@@ -106,7 +108,10 @@ static int put_item(struct zep_buf *b, const struct zep_node *n, const struct it
         indent(b, depth + 2);
         zep_buf_puts(b, "<net name=\"");
         rc = zep_encode_xml(b, c->name, err);
-        zep_buf_printf(b, "\" dev=\"%d\" speed=\"%.0f\" port=\"1\" gdr=\"%d\"/>\n", it->nic, c->bw.value * 8 / 1e6, c->rdma == 1);
+        zep_buf_printf(b, "\" dev=\"%d\"", it->nic);
+        if (c->bw.value > 0)
+            zep_buf_printf(b, " speed=\"%.0f\"", c->bw.value * 8 / 1e6);
+        zep_buf_printf(b, " port=\"1\" gdr=\"%d\"/>\n", c->rdma == 1);
         indent(b, depth + 1);
         zep_buf_puts(b, "</nic>\n");
     }

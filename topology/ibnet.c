@@ -35,6 +35,7 @@ struct reader {
     int n, cap;
     struct box *box;
     int n_strange, strange; /* lines of no known form, the first */
+    int n_slow, slow;       /* cables whose last word looks like a speed and is none that is known, the line of the first */
 };
 
 static int fail(struct reader *r, int line, const char *fmt, const char *value)
@@ -59,11 +60,12 @@ static double lane_gbit(const char *name)
 }
 
 /* "4xHDR" as the last word of a line; else 0. */
-static double speed_of(const char *line)
+static double speed_of(struct reader *r, const char *line, int at)
 {
     const char *end = line + strlen(line), *p;
     char word[16];
     int lanes = 0, n = 0;
+    double gbit;
 
     while (end > line && isspace((unsigned char)end[-1]))
         end--;
@@ -74,7 +76,9 @@ static double speed_of(const char *line)
     snprintf(word, sizeof word, "%.*s", (int)(end - p), p);
     if (sscanf(word, "%dx%n", &lanes, &n) != 1 || !n || lanes < 1 || lanes > 16)
         return 0;
-    return lanes * lane_gbit(word + n) * 1e9 / 8;
+    if (!(gbit = lane_gbit(word + n)) && r->n_slow++ == 0)
+        r->slow = at;
+    return lanes * gbit * 1e9 / 8;
 }
 
 /* The text between the first two quotes at or after p; *end_out behind it. NULL: none. */
@@ -146,7 +150,7 @@ static int add_cable(struct reader *r, const char *line, int at)
     if (!(peer = quoted(line, &end)))
         return fail(r, at, "'%.30s': expected the other end in quotes", line);
     open = *end == '[' ? end : NULL;
-    b->cable[b->n_cable++] = (struct cable){.port = atoi(line + 1), .peer_port = open ? atoi(open + 1) : 0, .line = at, .peer = peer, .bw = speed_of(line)};
+    b->cable[b->n_cable++] = (struct cable){.port = atoi(line + 1), .peer_port = open ? atoi(open + 1) : 0, .line = at, .peer = peer, .bw = speed_of(r, line, at)};
     if (!open || atoi(open + 1) < 1)
         return fail(r, at, "'%.30s': expected \"PEER\"[PORT]", line);
     return ZEP_OK;
@@ -389,6 +393,8 @@ static int build(struct reader *r, struct zep_topo *topo)
     set_levels(r, sorted);
     if ((rc = add_links(r, sorted, f, &n_level)) < 0)
         goto out;
+    if (r->n_slow)
+        zep_topo_warn(topo, "%s:%d: the speed of %d cable%s is none that is known (SDR to XDR): its rate is left open", r->name, r->slow, r->n_slow, r->n_slow == 1 ? "" : "s");
     if (n_nameless)
         zep_topo_warn(topo, "%s: %d adapter%s say%s no host name: the GUID is taken", r->name, n_nameless, n_nameless == 1 ? "" : "s", n_nameless == 1 ? "s" : "");
     if (r->n_strange)

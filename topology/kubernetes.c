@@ -59,6 +59,7 @@ struct reader {
     const json_t **item;         /* of each node of the topology */
     int first_mig;
     int n_shared, n_mig;         /* nodes that share GPUs, that slice them: told once */
+    int n_bad_count;             /* amounts of GPUs that are no numbers */
 };
 
 /* --- YAML as JSON: scalars are texts; what follows asks for texts only --- */
@@ -151,15 +152,19 @@ static int cloud_known(const json_t *item)
 
 /* --- one node --- */
 
-/* "16", "980m" */
-static int64_t count_of(const json_t *item, const char *key)
+static const json_t *offer(const json_t *item, const char *key)
 {
     const json_t *status = json_object_get(item, "status"), *v = json_object_get(json_object_get(status, "allocatable"), key);
-    const char *s;
 
-    if (!v)
-        v = json_object_get(json_object_get(status, "capacity"), key);
-    s = json_string_value(v);
+    return v ? v : json_object_get(json_object_get(status, "capacity"), key);
+}
+
+/* "16"; -1: none, or "980m", "eight" */
+static int64_t count_of(const json_t *item, const char *key)
+{
+    const json_t *v = offer(item, key);
+    const char *s = json_string_value(v);
+
     if (json_is_integer(v))
         return json_integer_value(v);
     return s && isdigit((unsigned char)*s) && s[strspn(s, "0123456789")] == '\0' && strlen(s) < 10 ? strtoll(s, NULL, 10) : -1;
@@ -249,17 +254,20 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     const json_t *status = json_object_get(item, "status"), *offers = json_object_get(status, "allocatable"), *v;
     const char *product = label(item, "nvidia.com/gpu.product"), *mem = label(item, "nvidia.com/gpu.memory"), *labelled = label(item, "nvidia.com/gpu.count"), *replicas = label(item, "nvidia.com/gpu.replicas");
     const char *at = product ? strstr(product, "-MIG-") : NULL, *key;
-    int64_t count = count_of(item, "nvidia.com/gpu"), mem_bytes = mem ? strtoll(mem, NULL, 10) << 20 : 0, n_replica = replicas ? strtoll(replicas, NULL, 10) : 1;
+    static const char *const offered[] = {"nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi"};
+    int64_t count = -1, mem_bytes = mem ? strtoll(mem, NULL, 10) << 20 : 0, n_replica = replicas ? strtoll(replicas, NULL, 10) : 1;
     char model[128] = "";
-    enum zep_source source = count >= 0 ? r->source : ZEP_SRC_LABEL;
+    enum zep_source source;
     int rc;
 
-    if (count < 0)
-        count = count_of(item, "amd.com/gpu");
-    if (count < 0)
-        count = count_of(item, "habana.ai/gaudi");
+    for (size_t i = 0; i < sizeof offered / sizeof offered[0] && count < 0; i++)
+        if ((count = count_of(item, offered[i])) < 0 && offer(item, offered[i]) && r->n_bad_count++ == 0)
+            zep_topo_warn(r->topo, "node '%s': the amount of %s is no number that is known: it is passed over", n->id, offered[i]);
+    source = count >= 0 ? r->source : ZEP_SRC_LABEL;
     if (count < 0 && labelled)
         count = strtoll(labelled, NULL, 10);
+    if (!product && !(product = label(item, "amd.com/gpu.product-name")))
+        product = label(item, "cloud.google.com/gke-accelerator");
     if (product)
         snprintf(model, sizeof model, "%.*s", (int)(at ? at - product : (long)strlen(product)), product);
     if (product && strlen(model) > 7 && !strcmp(model + strlen(model) - 7, "-SHARED"))

@@ -114,6 +114,6 @@ int zep_topo_to_matrix(const struct zep_topo *topo, struct zep_buf *b, struct ze
     free(kind);
     if (rc == ZEP_OK && !shown)
         return zep_error_set(err, ZEP_EUNAVAIL, "%s: no node of which devices or NICs are known", topo->origin);
-    zep_buf_puts(b, "\n* the NIC that the device uses; PIX same PCIe switch, PXB several PCIe switches, PHB host bridge, NODE same NUMA domain, SYS across sockets, NV# NVLinks, ? unknown\n");
+    zep_buf_puts(b, "\n* the NIC that the device uses; PIX same PCIe switch, PXB several PCIe switches, PHB host bridge, NODE same NUMA domain, SYS across sockets, NV# NVLinks, ? unknown (between NICs: not kept)\n");
     return rc == ZEP_OK ? zep_buf_ok(b, err) : rc;
 }

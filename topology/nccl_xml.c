@@ -226,8 +226,8 @@ static void open_net(struct reader *r, const char **a)
         c->rdma = 1;
     if (name && !strncmp(name, "mlx", 3))
         c->rdma = 1;
-    if (speed && speed[strspn(speed, "0123456789.")]) {
-        fail(r, "speed '%s': expected Mb/s, a number", speed);
+    if (speed && (speed[strspn(speed, "0123456789.")] || atof(speed) > 1e9)) {
+        fail(r, "speed '%s': expected Mb/s, a number up to 1e9", speed);
         return;
     }
     if (speed && atof(speed) > 0)

@@ -140,11 +140,12 @@ static void put_sources(const struct zep_node *n, struct zep_buf *b)
 /* NICs that no device uses: down, slower, or far from all though others are used. */
 static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
 {
-    int any_used = 0, first = 1;
+    int any_used = 0, rdma = 0, first = 1;
     double most = 0;
 
     for (int i = 0; i < n->n_nic; i++) {
         any_used |= zep_nic_is_used(n, i);
+        rdma |= zep_nic_is_used(n, i) && n->nic[i].rdma == 1;
         most = n->nic[i].bw.value > most ? n->nic[i].bw.value : most;
     }
     for (int i = 0; i < n->n_nic; i++) {
@@ -160,7 +161,7 @@ static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
         else if (c->bw.value > 0 && c->bw.value < most)
             zep_buf_printf(b, " (%s)", zep_format_bandwidth(c->bw.value, speed));
         else
-            zep_buf_puts(b, " (nearest to no device)");
+            zep_buf_puts(b, rdma && c->rdma != 1 ? " (not RDMA)" : " (nearest to no device)");
     }
     if (!first)
         zep_buf_puts(b, "\n");

@@ -44,6 +44,10 @@ static int split(char *line, char **word, int max)
                 p++;
             continue;
         }
+        if (*p == '[' && p[1 + strspn(p + 1, "0123456789;")] == 'm') { /* the same in a text that lost its control characters */
+            p += 1 + strspn(p + 1, "0123456789;");
+            continue;
+        }
         *out++ = *p;
     }
     *out = '\0';

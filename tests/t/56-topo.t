@@ -127,6 +127,20 @@ like "$out" "unknown\\+cordoned" "a node that is cordoned"
 run env PATH="$tmp/bin:$PATH" KUBE_LOG="$tmp/kube.log" KUBE_MODE=forbidden "$zeppelin" topo --from kubernetes
 like "$err" "Kubernetes: no permission to read nodes: Error from server" "no permission"
 
+# --- what a source says and nobody understands is told, not dropped ---
+printf '\t[4mGPU0\tGPU1\tNIC0\tCPU Affinity[0m\nGPU0\t X \tNV18\tPIX\t0-3\nGPU1\tNV18\t X \tSYS\t0-3\nNIC0\tPIX\tSYS\t X \n' >pasted.txt
+run "$zeppelin" topo --from pasted.txt --matrix
+like "$out" "GPU1 .*NV18" "a matrix whose control characters were lost"
+run "$zeppelin" topo --from pasted.txt --format nccl
+unlike "$out" 'speed="0"|link_speed=""' "NCCL's XML leaves out what is not known"
+printf '{"kind":"List","items":[{"kind":"Node","metadata":{"name":"a1","labels":{"cloud.google.com/gke-accelerator":"nvidia-h100-80gb"}},"status":{"capacity":{"nvidia.com/gpu":"eight"}}},{"kind":"Node","metadata":{"name":"a2","labels":{"cloud.google.com/gke-accelerator":"nvidia-h100-80gb"}},"status":{"capacity":{"nvidia.com/gpu":"8"}}}]}\n' >eight.json
+run "$zeppelin" topo --from eight.json
+like "$err" "node 'a1': the amount of nvidia.com/gpu is no number" "an amount that is no number"
+like "$out" "8 GPUs nvidia-h100-80gb" "the model by a cloud's label"
+printf 'switchguid=0x1\nSwitch\t40 "S-1"\t# "sw1" base port 0 lid 1\n[1] "H-1"[1](1) # "n1 mlx5_0" lid 2 4xNDD\n[2] "H-2"[1](2) # "n2 mlx5_0" lid 3 4xNDR\nCa\t1 "H-1"\t# "n1 mlx5_0"\n[1](1) "S-1"[1] # lid 2 lmc 0 "sw1" lid 1 4xNDD\nCa\t1 "H-2"\t# "n2 mlx5_0"\n[1](2) "S-1"[2] # lid 3 lmc 0 "sw1" lid 1 4xNDR\n' >ndd.txt
+run "$zeppelin" topo --from ndd.txt
+like "$err" "ndd.txt:3: the speed of 2 cables is none that is known" "a speed that is not known"
+
 # --- doctor ---
 cat >sick.yaml <<'YAML'
 format: zeppelin-topology/1.0
@@ -160,6 +174,9 @@ printf 'cluster: {nodes: 3, devices: 8}\ndata: {train: x}\n' >job.yaml
 run "$zeppelin" doctor --from preset:dgx-h100:2 job.yaml
 is "$status" 1 "a job that does not fit"
 like "$out" "error +job +the job does not fit: 3 nodes are wanted, the topology \\(preset dgx-h100\\) has 2" "and why"
+printf 'cluster: {topology: "preset: dgx-h100:3"}\ndata: {train: x}\n' >own.yaml
+run "$zeppelin" doctor --no-ranks own.yaml
+like "$out" "^3 nodes \\(preset dgx-h100" "a job file's own topology is what is looked at"
 run "$zeppelin" doctor
 is "$status" 0 "doctor of this machine"
 like "$out" "ok +mpi +mpirun starts two ranks that find each other" "ranks are tried"

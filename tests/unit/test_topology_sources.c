@@ -699,7 +699,8 @@ START_TEST(nccl_bad_values)
 {
     must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"00g0:97:00.0\" class=\"0x030200\"/></cpu></system>", "f:1: busid '00g0:97:00.0': expected a PCI address, as in 0000:17:00.0");
     must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00\" class=\"0x030200\"/></cpu></system>", "f:1: busid '0000:97:00': expected a PCI address, as in 0000:17:00.0");
-    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00.0\" class=\"0x020700\">\n<nic><net name=\"a\" speed=\"fast\"/></nic></pci></cpu></system>", "f:2: speed 'fast': expected Mb/s, a number");
+    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00.0\" class=\"0x020700\">\n<nic><net name=\"a\" speed=\"fast\"/></nic></pci></cpu></system>", "f:2: speed 'fast': expected Mb/s, a number up to 1e9");
+    must_fail(zep_topo_from_nccl_xml, "<system><cpu numaid=\"0\"><pci busid=\"0000:97:00.0\" class=\"0x020700\">\n<nic><net name=\"a\" speed=\"66666666666666666666\"/></nic></pci></cpu></system>", "f:2: speed '66666666666666666666': expected Mb/s, a number up to 1e9");
 }
 END_TEST
 
