@@ -255,7 +255,7 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     const char *product = label(item, "nvidia.com/gpu.product"), *mem = label(item, "nvidia.com/gpu.memory"), *labelled = label(item, "nvidia.com/gpu.count"), *replicas = label(item, "nvidia.com/gpu.replicas");
     const char *at = product ? strstr(product, "-MIG-") : NULL, *key;
     static const char *const offered[] = {"nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi"};
-    int64_t count = -1, mem_bytes = mem ? strtoll(mem, NULL, 10) << 20 : 0, n_replica = replicas ? strtoll(replicas, NULL, 10) : 1;
+    int64_t count = -1, mem_bytes = mem && strlen(mem) < 12 && strtoll(mem, NULL, 10) > 0 ? strtoll(mem, NULL, 10) * 1048576 : 0, n_replica = replicas ? strtoll(replicas, NULL, 10) : 1;
     char model[128] = "";
     enum zep_source source;
     int rc;

@@ -108,10 +108,18 @@ static int is_net_class(const char *c)
     return !strncmp(c, "0x0207", 6) || !strncmp(c, "0x0200", 6) || !strncmp(c, "0x0280", 6);
 }
 
+/* A small number, as NCCL writes them; 0: none, or one that cannot be. */
+static int number_of(const char *text, int most)
+{
+    long v = text && strlen(text) < 10 ? strtol(text, NULL, 10) : 0;
+
+    return v > 0 && v <= most ? (int)v : 0;
+}
+
 static int width_of(const char **a)
 {
     const char *w = attr(a, "link_width");
-    int n = w ? atoi(w) : 0;
+    int n = number_of(w, 1 << 16);
 
     return n > 0 && n <= 64 ? n : 0;
 }
@@ -222,7 +230,7 @@ static void open_net(struct reader *r, const char **a)
         free(c->name);
         c->name = copy;
     }
-    if (dev && atoi(dev) > 0)
+    if (number_of(dev, 1 << 16) > 0)
         c->rdma = 1;
     if (name && !strncmp(name, "mlx", 3))
         c->rdma = 1;
@@ -249,7 +257,7 @@ static void open_link(struct reader *r, const char **a)
     r->link = l;
     l[r->n_link].dev = dev;
     l[r->n_link].to_switch = attr(a, "tclass") && !strncmp(attr(a, "tclass"), "0x0680", 6);
-    l[r->n_link].count = count ? atoi(count) : 1;
+    l[r->n_link].count = count ? number_of(count, 255) : 1;
     snprintf(l[r->n_link++].target, sizeof l->target, "%.39s", target);
 }
 
@@ -277,7 +285,7 @@ static void XMLCALL on_start(void *arg, const char *name, const char **a)
     if (!strcmp(name, "system"))
         r->seen_system = 1;
     else if (!strcmp(name, "cpu"))
-        l->numa = attr(a, "numaid") ? atoi(attr(a, "numaid")) : -1;
+        l->numa = attr(a, "numaid") && !strcmp(attr(a, "numaid"), "0") ? 0 : number_of(attr(a, "numaid"), 65535) > 0 ? number_of(attr(a, "numaid"), 65535) : -1;
     else if (!strcmp(name, "pci"))
         open_pci(r, a, l);
     else if (!strcmp(name, "gpu"))
