@@ -81,6 +81,8 @@ struct zep_plan {
     uint64_t digest;
 };
 
+struct zep_cost;
+
 struct zep_plan_opts {
     const char *method;    /* "zeppelin", "zeppelin-paper", "te-cp" */
     int64_t capacity_tok;  /* L, tokens a device may hold in the attention layout; > 0 */
@@ -88,9 +90,10 @@ struct zep_plan_opts {
     int routing;           /* 0: every hop between nodes goes straight from sender to receiver */
     int remap;             /* 0: linear layout = attention layout */
     int max_proxies;       /* 0: one per NIC that both nodes have */
+    const struct zep_cost *cost; /* costs of a layer (planner/cost.h), of the same tp; NULL: methods go by tokens and pairs alone */
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL}
 
 /* Plans n sequences of len[i] tokens (each >= 1) on the view. The error for too small a capacity says by how much and what would fit. n = 0 gives an empty plan. */
 int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);

@@ -1,0 +1,126 @@
+#include "config.h"
+#include "launcher/problem.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+#include "common/arena.h"
+#include "common/units.h"
+
+static int number(const char *name, const char *value, int64_t min, int64_t max, int is_count, int64_t *out, struct zep_error *err)
+{
+    int64_t v;
+
+    if (!is_count) {
+        if (zep_parse_int(value, min, max, &v, err) < 0)
+            return zep_error_prefix(err, "%s", name);
+    } else {
+        if (zep_parse_count(value, &v, err) < 0)
+            return zep_error_prefix(err, "%s", name);
+        if (v < min || v > max)
+            return zep_error_set(err, ZEP_EINVAL, "%s: '%s': expected %" PRId64 " to %" PRId64 " tokens", name, value, min, max);
+    }
+    *out = v;
+    return 1;
+}
+
+int zep_problem_option(struct zep_problem_args *a, int option, const char *value, struct zep_error *err)
+{
+    if (zep_inputs_topo_option(&a->topo, option, value))
+        return 1;
+    switch (option) {
+    case ZEP_OPT_NODES:
+        return number("--nodes", value, 1, 65536, 0, &a->nodes, err);
+    case ZEP_OPT_DEVICES:
+        return number("--devices", value, 1, 4096, 0, &a->devices, err);
+    case ZEP_OPT_TP:
+        return number("--tp", value, 1, 1024, 0, &a->tp, err);
+    case ZEP_OPT_SEED:
+        return number("--seed", value, 0, INT64_MAX, 0, &a->seed, err);
+    case ZEP_OPT_STEP:
+        return number("--step", value, 0, (int64_t)1 << 40, 0, &a->step, err);
+    case ZEP_OPT_TOKENS:
+        return number("--tokens", value, 1, (int64_t)1 << 40, 1, &a->tokens, err);
+    case ZEP_OPT_CONTEXT:
+        return number("--context", value, 1, (int64_t)1 << 40, 1, &a->context, err);
+    case ZEP_OPT_LENGTHS:
+        a->lengths = value;
+        return 1;
+    case ZEP_OPT_DIST:
+        a->dist = value;
+        return 1;
+    case ZEP_OPT_DATA:
+        a->data = value;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+const char *zep_problem_complaint(const struct zep_problem_args *a)
+{
+    int n = !!a->lengths + !!a->dist + !!a->data;
+
+    if (n != 1)
+        return n ? "more than one workload" : "no workload: expected --lengths, --dist or --data";
+    if (a->data && !a->tokens)
+        return "--data needs --tokens, the tokens of a step";
+    if (a->topo.n_from < 0)
+        return "more sources of the cluster than can be merged (16)";
+    return NULL;
+}
+
+/* A batch of a data set as the training would take it. */
+static int load_batch(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
+{
+    struct zep_dataset *set = NULL;
+    struct zep_batches *batches = NULL;
+    struct zep_workload *w = NULL;
+    const int32_t *doc;
+    int64_t cut;
+    int n, rc;
+
+    if ((rc = zep_dataset_open(a->data, &set, err)) < 0 || (a->context && (rc = zep_dataset_limit(set, a->context, 1, &cut, err)) < 0) ||
+        (rc = zep_batches_new(set, a->tokens, (uint64_t)a->seed, &batches, err)) < 0 || (rc = zep_batches_get(batches, a->step, &doc, &n, err)) < 0)
+        goto out;
+    w = zep_calloc(1, sizeof *w);
+    if (!w || !(w->len = zep_calloc((size_t)n + 1, sizeof *w->len))) {
+        rc = zep_error_nomem(err, "workload");
+        goto out;
+    }
+    for (; w->n < n; w->n++) {
+        w->len[w->n] = zep_dataset_len(set, doc[w->n]);
+        w->n_token += w->len[w->n];
+    }
+    *out = w;
+    w = NULL;
+out:
+    zep_workload_free(w);
+    zep_batches_free(batches);
+    zep_dataset_close(set);
+    return rc;
+}
+
+int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
+{
+    if (a->lengths)
+        return zep_workload_load(a->lengths, out, err);
+    if (a->dist)
+        return zep_workload_dist(a->dist, out, err);
+    return load_batch(a, out, err);
+}
+
+int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err)
+{
+    struct zep_topo *topo;
+    int rc = zep_inputs_topo(&a->topo, &topo, err);
+
+    if (rc < 0)
+        return rc;
+    if ((rc = zep_view_new(topo, (int)(a->nodes ? a->nodes : topo->n_node), (int)a->devices, (int)a->tp, view_out, err)) < 0) {
+        zep_topo_free(topo);
+        return rc;
+    }
+    *topo_out = topo;
+    return ZEP_OK;
+}

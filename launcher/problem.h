@@ -1,0 +1,52 @@
+/* What is planned for, as verbs take it from the command line: a cluster and a workload. */
+#ifndef ZEP_LAUNCHER_PROBLEM_H
+#define ZEP_LAUNCHER_PROBLEM_H
+
+#include <getopt.h>
+#include "common/error.h"
+#include "launcher/inputs.h"
+#include "planner/workload.h"
+
+enum {
+    ZEP_OPT_NODES = 1100, ZEP_OPT_DEVICES, ZEP_OPT_TP, ZEP_OPT_LENGTHS, ZEP_OPT_DIST, ZEP_OPT_DATA, ZEP_OPT_TOKENS, ZEP_OPT_CONTEXT, ZEP_OPT_SEED, ZEP_OPT_STEP,
+};
+
+#define ZEP_PROBLEM_OPTIONS \
+    {"from", required_argument, NULL, ZEP_OPT_FROM}, {"topology", required_argument, NULL, ZEP_OPT_FILE}, {"synthetic", required_argument, NULL, ZEP_OPT_SYNTHETIC}, {"preset", required_argument, NULL, ZEP_OPT_PRESET}, \
+    {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, \
+    {"nodes", required_argument, NULL, ZEP_OPT_NODES}, {"devices", required_argument, NULL, ZEP_OPT_DEVICES}, {"tp", required_argument, NULL, ZEP_OPT_TP}, {"lengths", required_argument, NULL, ZEP_OPT_LENGTHS}, \
+    {"dist", required_argument, NULL, ZEP_OPT_DIST}, {"data", required_argument, NULL, ZEP_OPT_DATA}, {"tokens", required_argument, NULL, ZEP_OPT_TOKENS}, {"context", required_argument, NULL, ZEP_OPT_CONTEXT}, \
+    {"seed", required_argument, NULL, ZEP_OPT_SEED}, {"step", required_argument, NULL, ZEP_OPT_STEP}
+
+#define ZEP_PROBLEM_HELP \
+    "Cluster (default: as `zeppelin topo`):\n" \
+    "  --from KIND[:ARG]  a source of `zeppelin topo`, or a file; several are merged\n" \
+    "  --topology FILE    --from FILE\n" \
+    "  --synthetic TEXT   'nodes:2 dev:4 nic:2 nvlink:200GB/s net:200Gb/s'\n" \
+    "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin-topo(1))\n" \
+    "  --slurm, --local   the Slurm cluster; this machine\n" \
+    "  --only LIST        these nodes alone; --without LIST: all but these\n" \
+    "  --nodes N          only the first N nodes\n" \
+    "  --devices D        devices a node (default: all)\n" \
+    "  --tp T             ranks a device (default 1)\n" \
+    "\n" \
+    "Workload (one of):\n" \
+    "  --lengths FILE     sequence lengths in tokens, one or more a line, # comments\n" \
+    "  --dist TEXT        NAME:tokens=N[,seed=N][,max=N]; names: arxiv, github, prolong64k, web, prolong,\n" \
+    "                     wlb, sft (stand-ins made from published histograms)\n" \
+    "  --data PREFIX      a batch of a data set, with --tokens N [--seed N] [--step N] [--context N]\n"
+
+struct zep_problem_args {
+    struct zep_topo_args topo;
+    int64_t nodes, devices, tp, tokens, context, seed, step;
+    const char *lengths, *dist, *data;
+};
+
+/* 1: it was one of the options above; 0 it was not; negative: a bad value. */
+int zep_problem_option(struct zep_problem_args *a, int option, const char *value, struct zep_error *err);
+/* NULL, or what is missing or too much. */
+const char *zep_problem_complaint(const struct zep_problem_args *a);
+int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err);
+int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err);
+
+#endif

@@ -1,0 +1,358 @@
+/* The simulator against cases that are worked out by hand, and what must hold of every simulation. */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "planner/plan.h"
+#include "planner/plan_internal.h"
+#include "planner/sim.h"
+#include "tests/unit/view_util.h"
+
+#define PAIR_S 1e-9
+#define NEAR(a, b) near_to((double)(a), (double)(b))
+
+static void near_to(double got, double want)
+{
+    ck_assert_msg(fabs(got - want) <= 1e-9 * fabs(want) + 1e-15, "%.12g, expected %.12g", got, want);
+}
+
+/* Attention alone: no launch cost, no tiles, nothing linear, copies and additions for nothing; 100 bytes a row of keys and values, 200 of their gradients. */
+static struct zep_cost plain_cost(void)
+{
+    struct zep_cost c = {.tp = 1, .attn_fwd_s = PAIR_S, .attn_bwd_s = 3 * PAIR_S, .mem_bw = 1e30, .q_row = 50, .kv_row = 100, .dkv_row = 200, .mem_bytes = 1e12};
+
+    c.model.n_layer = 1;
+    return c;
+}
+
+static struct zep_sim *simulate(const struct zep_plan *plan, const struct zep_view *view, const struct zep_cost *cost)
+{
+    struct zep_sim_opts opts = {1};
+    struct zep_sim *sim = NULL;
+    struct zep_error err = {0};
+
+    ck_assert_msg(zep_simulate(plan, view, cost, &opts, &sim, &err) == ZEP_OK, "%s", err.text);
+    return sim;
+}
+
+/* One ring over each set of devices, with one sequence each. */
+static struct zep_plan *rings(const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[8], const int *n_item, int routing)
+{
+    struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+    struct zep_plan *plan = NULL;
+    struct zep_draft draft;
+    struct zep_error err = {0};
+
+    opts.capacity_tok = 1 << 30;
+    opts.remap = 0;
+    ck_assert_int_eq(zep_draft_init(&draft, n, &err), ZEP_OK);
+    for (int i = 0; i < n; i++) {
+        int set = zep_sets_get(&draft.sets, item[i], n_item[i], &err);
+
+        ck_assert_int_ge(set, 0);
+        draft.order[i] = i;
+        zep_draft_place(&draft, i, len[i], set);
+    }
+    ck_assert_msg(zep_plan_from_draft(view, len, &opts, routing, &draft, &plan, &err) == ZEP_OK, "%s", err.text);
+    zep_draft_free(&draft);
+    return plan;
+}
+
+static double own(double chunk)
+{
+    return (2 * chunk * (chunk + 1) / 2 + chunk * chunk) * PAIR_S;
+}
+
+static double other(double chunk)
+{
+    return 2 * chunk * chunk * PAIR_S;
+}
+
+/* Two nodes of one device: a hop each way, each over its own NIC's direction. */
+START_TEST(one_hop)
+{
+    const int64_t len = 4000;
+    const double chunk = 1000, hop = 2000 * 100 / 25e9;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 1, 1);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1}}, (const int[]){2}, 1);
+    struct zep_sim *sim = simulate(plan, view, &cost);
+
+    NEAR(sim->pass[0].time_s, fmax(own(chunk), hop) + other(chunk));
+    NEAR(sim->pass[0].net_bytes, 2 * 2000 * 100);
+    NEAR(sim->pass[0].nic_busy_s, hop);
+    zep_sim_free(sim);
+    view->nic_bw[0] = view->nic_bw[1] = 25e6; /* now the hop is what takes long: 8 ms */
+    view->net_latency_s = 1e-3;
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, 1000 * hop + 1e-3 + other(chunk));
+    NEAR(sim->pass[0].wait_net_s, 1000 * hop + 1e-3 - own(chunk));
+    /* backward: the block comes; the gradient of the own block goes with it, 200 bytes a row, while the step computes; both sums come home */
+    NEAR(sim->pass[1].time_s, 1000 * hop + 1e-3 + 2 * (2000 * hop + 1e-3));
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* Two rings whose hops share the NICs of two nodes: the second message comes behind the first. */
+START_TEST(shared_nic)
+{
+    const int64_t len[] = {4000, 4000};
+    const double hop = 2000 * 100 / 25e6;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 2, 1);
+    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][8]){{0, 2}, {1, 3}}, (const int[]){2, 2}, 0);
+    struct zep_sim *sim;
+
+    view->nic_bw[0] = view->nic_bw[1] = 25e6;
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, 2 * hop + other(1000));
+    NEAR(sim->pass[0].nic_busy_s, 2 * hop);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* A hop over 4 proxies: 3 of 4 parts are dispatched, the parts cross over 4 NICs at once, 3 are combined. */
+START_TEST(routed)
+{
+    const int64_t len = 16000;
+    const double n = 8000 * 100, nic = 25e5, port = 200e5;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 4, 4);
+    struct zep_plan *plan;
+    struct zep_sim *sim;
+
+    for (int i = 0; i < 8; i++) {
+        view->nic_bw[i] = nic;
+        view->dev_bw[i] = port;
+    }
+    plan = rings(view, 1, &len, (const int32_t[][8]){{0, 4}}, (const int[]){2}, 1);
+    ck_assert_int_eq(plan->hop[0].n_proxy, 4);
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, n * 3 / 4 / port + n / 4 / nic + n * 3 / 4 / port + other(4000));
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    plan = rings(view, 1, &len, (const int32_t[][8]){{0, 4}}, (const int[]){2}, 0);
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, n / nic + other(4000));
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* A ring of four in a node: computing longer than transfers, and shorter. */
+START_TEST(ring_of_four)
+{
+    const int64_t len = 8000;
+    const double chunk = 1000, rows = 2000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(1, 4, 1);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1, 2, 3}}, (const int[]){4}, 1);
+    struct zep_sim *sim = simulate(plan, view, &cost);
+    double hop = rows * 100 / 200e9;
+
+    NEAR(sim->pass[0].time_s, own(chunk) + 3 * other(chunk)); /* all hidden */
+    NEAR(sim->pass[1].time_s, 3 * (own(chunk) + 3 * other(chunk)) + 2 * hop); /* but the last hop home of the gradients */
+    NEAR(sim->pass[0].wait_node_s, 0);
+    zep_sim_free(sim);
+    for (int i = 0; i < 4; i++)
+        view->dev_bw[i] = 20e6;
+    hop = rows * 100 / 20e6; /* 10 ms against 2 ms of computing */
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, 3 * hop + other(chunk));
+    NEAR(sim->pass[0].wait_node_s, 3 * hop + other(chunk) - own(chunk) - 3 * other(chunk));
+    NEAR(sim->pass[0].port_busy_s, 3 * hop);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* Linear modules and the rest of the step. */
+START_TEST(step)
+{
+    const int64_t len[] = {4000, 4000};
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(1, 2, 1);
+    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][8]){{0}, {1}}, (const int[]){1, 1}, 1);
+    struct zep_sim *sim;
+    double tri = 4000.0 * 4001 / 2 * PAIR_S, params = 10 * 1e6 + 3e6, part;
+
+    cost.model.n_layer = 10;
+    cost.linear_fwd_s = 1e-6;
+    cost.linear_bwd_s = 2e-6;
+    cost.head_fwd_s = 1e-7;
+    cost.head_bwd_s = 2e-7;
+    cost.layer_params = 1e6;
+    cost.other_params = 3e6;
+    cost.grad_bytes = 2;
+    cost.param_bytes = 2;
+    cost.optim_bytes = 12;
+    cost.mem_bw = 1e12;
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, 4000e-6 + tri);
+    NEAR(sim->pass[1].time_s, 8000e-6 + 3 * tri);
+    NEAR(sim->layers_s, 10 * (12000e-6 + 4 * tri));
+    NEAR(sim->head_s, 4000 * 3e-7);
+    part = params * 4 / 2 / 200e9; /* both directions of a pair of devices */
+    NEAR(sim->exchange_s, part);
+    NEAR(sim->optimizer_s, params * 28 / 2 / 1e12);
+    NEAR(sim->step_s, sim->layers_s + sim->head_s + sim->exchange_s + sim->optimizer_s);
+    NEAR(sim->tokens_s_dev, 8000 / sim->step_s / 2);
+    zep_sim_free(sim);
+    cost.engine.overlap_grad = 1; /* layers are far longer than the exchange: what is left is that of one layer each way, and of what is no layer */
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->exchange_s, (1e6 + 3e6) * 4 / 2 / 200e9);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+START_TEST(refusals)
+{
+    const int64_t len = 4000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 1, 1), *bare = make_view(2, 1, 0);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1}}, (const int[]){2}, 0);
+    struct zep_sim *sim = NULL;
+    struct zep_error err = {0};
+
+    view->nic_bw[1] = 0;
+    ck_assert_int_eq(zep_simulate(plan, view, &cost, NULL, &sim, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "node 1: the bandwidth of its NIC 0 is not known"));
+    ck_assert_int_eq(zep_simulate(plan, bare, &cost, NULL, &sim, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "has no NIC"));
+    cost.tp = 2;
+    ck_assert_int_eq(zep_simulate(plan, view, &cost, NULL, &sim, &err), ZEP_EINVAL);
+    zep_plan_free(plan);
+    test_view_free(view);
+    test_view_free(bare);
+}
+END_TEST
+
+/* Random plans of all methods: nothing is faster than its parts, the critical path is a path, twice is the same. */
+START_TEST(random_plans)
+{
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, (uint64_t)_i);
+    for (int round = 0; round < 20; round++) {
+        int n_node = 1 + (int)(zep_rng_u64(&rng) % 4), n_dev = 1 + (int)(zep_rng_u64(&rng) % 8), n_nic = 1 + (int)(zep_rng_u64(&rng) % (unsigned)n_dev), n = 1 + (int)(zep_rng_u64(&rng) % 20);
+        struct zep_view *view = make_view(n_node, n_dev, n_nic);
+        struct zep_cost cost = plain_cost();
+        int64_t len[20], total = 0;
+
+        cost.tile = 64;
+        cost.launch_s = 1e-6;
+        cost.linear_fwd_s = 1e-8;
+        cost.linear_bwd_s = 2e-8;
+        for (int i = 0; i < n; i++)
+            total += len[i] = 1 + (int64_t)(zep_rng_u64(&rng) % 20000);
+        for (int m = 0; zep_methods()[m]; m++) {
+            struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+            struct zep_plan *plan = NULL;
+            struct zep_sim *a, *b;
+            struct zep_error err = {0};
+            int rc;
+
+            opts.method = zep_methods()[m]->name;
+            opts.capacity_tok = total * 3 / 2 / view->n_dev + 1;
+            opts.cost = &cost;
+            rc = zep_plan_build(view, len, n, &opts, &plan, &err);
+            if (rc == ZEP_EUNSUPPORTED)
+                continue;
+            ck_assert_msg(rc == ZEP_OK, "%s: %s", opts.method, err.text);
+            a = simulate(plan, view, &cost);
+            b = simulate(plan, view, &cost);
+            ck_assert(a->step_s == b->step_s);
+            for (int p = 0; p < 2; p++) {
+                const struct zep_sim_pass *s = &a->pass[p];
+                int32_t *list;
+                int n_list;
+
+                ck_assert(s->time_s >= s->compute_max_s * (1 - 1e-12) && s->time_s >= s->nic_busy_s * (1 - 1e-12) && s->time_s >= s->port_busy_s * (1 - 1e-12));
+                NEAR(s->linear_s + s->remap_in_s + s->attn_s + s->remap_out_s, s->time_s);
+                ck_assert_int_eq(zep_sim_critical(s, &list, &n_list, &err), ZEP_OK);
+                ck_assert_int_gt(n_list, 0);
+                ck_assert(s->span[list[0]].t0 == 0);
+                NEAR(s->span[list[n_list - 1]].t1, s->time_s);
+                for (int i = 1; i < n_list; i++)
+                    ck_assert(s->span[list[i]].t0 <= s->span[list[i - 1]].t1 * (1 + 1e-12) && s->span[list[i]].t1 >= s->span[list[i - 1]].t1);
+                free(list);
+            }
+            zep_sim_free(a);
+            zep_sim_free(b);
+            zep_plan_free(plan);
+        }
+        test_view_free(view);
+    }
+}
+END_TEST
+
+START_TEST(costs)
+{
+    struct zep_model m;
+    struct zep_engine e;
+    struct zep_cost c;
+    struct zep_error err = {0};
+
+    ck_assert_int_eq(zep_model_load("llama-7b", &m, &err), ZEP_OK);
+    ck_assert_int_eq(zep_engine_load("h100", &e, &err), ZEP_OK);
+    ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_OK);
+    NEAR(c.attn_fwd_s, 4.0 * 4096 / (989.5e12 * 0.6));
+    NEAR(c.linear_fwd_s, 2 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008) / (989.5e12 * 0.7));
+    NEAR(c.kv_row, 2 * 4096 * 2);
+    NEAR(m.n_layer * c.layer_params + c.other_params, 6738415616.0); /* Llama 2 7B has 6.74e9 parameters */
+    ck_assert_int_eq(zep_model_load("llama3-8b", &m, &err), ZEP_OK);
+    ck_assert_int_eq(zep_cost_make(&m, &e, 4, 0, &c, &err), ZEP_OK);
+    NEAR(m.n_layer * c.layer_params + c.other_params, 8030261248.0);
+    NEAR(c.kv_row, 2 * 1024 * 2);
+    NEAR(c.tp_fwd_s, 2 * (2.0 * 3 / 4) * 4096 * 2 / 450e9);
+    ck_assert_int_eq(zep_cost_make(&m, &e, 3, 0, &c, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "do not divide over tensor parallelism of 3"));
+    ck_assert_int_eq(zep_model_load("llama-7", &m, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "did you mean 'llama-7b'"));
+    e.mem_bw = 0;
+    ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_EINVAL);
+    ck_assert_ptr_nonnull(strstr(err.text, "memory_bandwidth is 0"));
+    c.tile = 0;
+    NEAR(zep_cost_rect(&c, 100, 50), 5000);
+    NEAR(zep_cost_tri(&c, 100), 5050);
+    NEAR(zep_cost_rect(&c, 0.5, 0.25), 0.125);
+    c.tile = 64;
+    NEAR(zep_cost_rect(&c, 128, 64), 192.0 * 128);
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("sim");
+    TCase *t = tcase_create("all");
+    SRunner *r;
+    int bad;
+
+    tcase_set_timeout(t, 120);
+    tcase_add_test(t, one_hop);
+    tcase_add_test(t, shared_nic);
+    tcase_add_test(t, routed);
+    tcase_add_test(t, ring_of_four);
+    tcase_add_test(t, step);
+    tcase_add_test(t, refusals);
+    tcase_add_loop_test(t, random_plans, 0, 10);
+    tcase_add_test(t, costs);
+    suite_add_tcase(s, t);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    bad = srunner_ntests_failed(r);
+    srunner_free(r);
+    return bad ? 1 : 0;
+}
