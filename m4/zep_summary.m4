@@ -10,6 +10,7 @@ zeppelin $PACKAGE_VERSION
   expat (NCCL topology XML)       $have_expat
   curl (zeppelin-detect-kube)     $have_curl
   Check (unit tests)              $have_check
+  GLPK (a test of remapping)      $have_glpk
   sanitizers                      $enable_sanitize
   CUDA, NCCL                      not built in this version])
 ])

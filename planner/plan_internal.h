@@ -55,8 +55,11 @@ int zep_plan_derive_attn(struct zep_plan *plan, struct zep_error *err);
 
 /* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. */
 int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err);
-/* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. */
+/* What a remap minimises (docs/remapping.md): the largest cost over senders (the paper's), or the largest time over senders, receivers and NICs (ours). */
+enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS };
+/* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. ZEP_REMAP_LINKS for plans of the method zeppelin, ZEP_REMAP_SENDERS for others. */
 int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err);
+int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err);
 
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;

@@ -1,38 +1,36 @@
-/* Remapping (design, section 8): attention layout -> equal shares. The paper's objective, the largest cost over senders of their tokens times the link's cost a token, has an
- * exact answer where costs depend on the level only: what can be inside a node stays inside; who sends across nodes is chosen by water-filling. */
+/* Remapping (design, section 8): attention layout -> equal shares. What is shared by both objectives: targets, costs, and the moves once it is known how many tokens of
+ * each device go how far. remap_senders.c and remap_links.c find that out; docs/remapping.md has the proof that they find the least. */
 #include "config.h"
-#include "planner/plan_internal.h"
+#include "planner/remap_internal.h"
 
+#include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/arena.h"
 
-struct remap {
-    const struct zep_view *view;
-    int n_dev;
-    int64_t *surplus; /* [n_dev] > 0: tokens to send, < 0: tokens wanted */
-    int64_t *cross;   /* [n_dev] tokens that go to (> 0) or come from (< 0) other nodes */
+struct moves {
     struct zep_plan_move *move;
-    int n_move, cap_move;
-    struct zep_error *err;
+    int n, cap;
 };
 
-static int add_move(struct remap *rm, int from, int to, int64_t n)
+static int add_move(struct moves *mv, int from, int to, int64_t n, struct zep_error *err)
 {
-    if (rm->n_move == rm->cap_move) {
-        int cap = 2 * rm->cap_move + 16;
-        struct zep_plan_move *move = zep_reallocarray(rm->move, (size_t)cap, sizeof *move);
+    if (mv->n == mv->cap) {
+        int cap = 2 * mv->cap + 16;
+        struct zep_plan_move *move = zep_reallocarray(mv->move, (size_t)cap, sizeof *move);
 
         if (!move)
-            return zep_error_nomem(rm->err, "remapping");
-        rm->move = move;
-        rm->cap_move = cap;
+            return zep_error_nomem(err, "remapping");
+        mv->move = move;
+        mv->cap = cap;
     }
-    rm->move[rm->n_move++] = (struct zep_plan_move){from, to, n};
+    mv->move[mv->n++] = (struct zep_plan_move){from, to, n};
     return ZEP_OK;
 }
 
-/* Targets: equal shares; the tokens that are left over stay with the fullest devices, so that they move nothing. */
+/* --- targets, order and costs --- */
+
 static int cmp_full(const void *a, const void *b)
 {
     const int64_t *x = a, *y = b; /* {attn_tok, device} */
@@ -42,12 +40,13 @@ static int cmp_full(const void *a, const void *b)
     return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-static int set_surplus(struct remap *rm, const int64_t *attn_tok)
+/* Targets: equal shares; the tokens that are left over stay with the fullest devices, so that they move nothing. */
+static int set_surplus(struct zep_remap *rm, const int64_t *attn_tok, struct zep_error *err)
 {
-    int64_t total = 0, (*key)[2] = zep_calloc((size_t)rm->n_dev, sizeof *key);
+    int64_t total = 0, (*key)[2] = zep_arena_alloc(rm->arena, (size_t)rm->n_dev, sizeof *key);
 
     if (!key)
-        return zep_error_nomem(rm->err, "remapping");
+        return zep_error_nomem(err, "remapping");
     for (int d = 0; d < rm->n_dev; d++) {
         total += attn_tok[d];
         key[d][0] = attn_tok[d];
@@ -55,118 +54,209 @@ static int set_surplus(struct remap *rm, const int64_t *attn_tok)
     }
     qsort(key, (size_t)rm->n_dev, sizeof *key, cmp_full);
     for (int i = 0; i < rm->n_dev; i++)
-        rm->surplus[key[i][1]] = attn_tok[key[i][1]] - total / rm->n_dev - (i < total % rm->n_dev);
-    free(key);
+        rm->surplus[key[i][1]] = key[i][0] - total / rm->n_dev - (i < total % rm->n_dev);
+    for (int d = 0; d < rm->n_dev; d++) {
+        int64_t s = rm->surplus[d];
+        int node = rm->view->dev_node[d];
+
+        rm->node_out[node] += s > 0 ? s : 0;
+        rm->node_in[node] += s < 0 ? -s : 0;
+        rm->total += s > 0 ? s : 0;
+    }
     return ZEP_OK;
 }
 
-/* Costs in picoseconds a byte; the level's usual ratio where a speed is unknown. */
-static int64_t cost_inside(const struct zep_view *view, int d)
+static int cmp_leaf(const void *a, const void *b)
 {
-    double bw = view->dev_bw[d] > 0 ? view->dev_bw[d] : 200e9;
+    const int *x = a, *y = b; /* {leaf, node} */
 
-    return (int64_t)(1e12 / bw) + 1;
+    if (x[0] != y[0])
+        return x[0] < y[0] ? -1 : 1;
+    return (x[1] > y[1]) - (x[1] < y[1]);
 }
 
-static int64_t cost_across(const struct zep_view *view, int d)
+/* Nodes whose leaf is unknown count as one leaf. */
+static int set_order(struct zep_remap *rm, struct zep_error *err)
 {
-    double bw = view->dev_nic[d] >= 0 && view->nic_bw[view->dev_nic[d]] > 0 ? view->nic_bw[view->dev_nic[d]] : 25e9;
-    int64_t c = (int64_t)(1e12 / bw) + 1, in = cost_inside(view, d);
+    const struct zep_view *view = rm->view;
+    int n = 0, (*key)[2] = zep_arena_alloc(rm->arena, (size_t)view->n_node, sizeof *key);
 
-    return c > in ? c : in + 1;
-}
-
-/* Tokens that a sender may send across nodes within the cost level. */
-static int64_t within(const struct remap *rm, int d, int64_t level)
-{
-    int64_t s = rm->surplus[d], in = cost_inside(rm->view, d), room = level - in * s;
-
-    if (s <= 0 || room <= 0)
-        return 0;
-    room /= cost_across(rm->view, d) - in;
-    return room < s ? room : s;
-}
-
-static int64_t within_all(const struct remap *rm, int d0, int d1, int64_t level)
-{
-    int64_t sum = 0;
-
-    for (int d = d0; d < d1; d++)
-        sum += within(rm, d, level);
-    return sum;
-}
-
-/* Shares `want` tokens to send across among the senders [d0, d1) such that the largest cost is smallest. */
-static void fill_water(struct remap *rm, int d0, int d1, int64_t want)
-{
-    int64_t lo = 0, hi = 1, have = 0;
-
-    while (within_all(rm, d0, d1, hi) < want)
-        hi *= 2;
-    while (hi - lo > 1) {
-        int64_t mid = lo + (hi - lo) / 2;
-
-        if (within_all(rm, d0, d1, mid) >= want)
-            hi = mid;
-        else
-            lo = mid;
+    if (!key)
+        return zep_error_nomem(err, "remapping");
+    for (int i = 0; i < view->n_node; i++) {
+        key[i][0] = view->node_leaf[i] < 0 ? -1 : view->node_leaf[i];
+        key[i][1] = i;
     }
-    for (int d = d0; d < d1; d++)
-        have += rm->cross[d] = within(rm, d, hi);
-    for (int d = d1 - 1; d >= d0; d--) { /* who only just came in at this level gives back what is too much */
-        int64_t just = rm->cross[d] - within(rm, d, hi - 1), give = have - want < just ? have - want : just;
+    qsort(key, (size_t)view->n_node, sizeof *key, cmp_leaf);
+    for (int i = 0; i < view->n_node; i++) {
+        if (i == 0 || key[i][0] != key[i - 1][0])
+            rm->leaf0[rm->n_leaf++] = n;
+        for (int d = view->node_dev0[key[i][1]]; d < view->node_dev0[key[i][1] + 1]; d++) {
+            rm->dev[n++] = d;
+            rm->dev_leaf[d] = rm->n_leaf - 1;
+        }
+    }
+    rm->leaf0[rm->n_leaf] = n;
+    return ZEP_OK;
+}
 
-        rm->cross[d] -= give;
-        have -= give;
+static double dev_bw(const struct zep_view *view, int d)
+{
+    return view->dev_bw[d] > 0 ? view->dev_bw[d] : ZEP_REMAP_DEV_BW;
+}
+
+static double nic_bw(const struct zep_view *view, int nic)
+{
+    return nic < view->n_nic && view->nic_bw[nic] > 0 ? view->nic_bw[nic] : ZEP_REMAP_NIC_BW;
+}
+
+static int64_t cost_of(double bw, double slowest)
+{
+    double c = floor((double)ZEP_REMAP_SLOWEST * slowest / bw + 0.5);
+
+    return c < 1 ? 1 : (int64_t)c;
+}
+
+/* A token that leaves the node leaves the device first: it never costs less than one that stays. */
+static void set_costs(struct zep_remap *rm)
+{
+    const struct zep_view *view = rm->view;
+    double slowest = dev_bw(view, 0);
+
+    for (int d = 0; d < rm->n_dev; d++) {
+        double in = dev_bw(view, d), out = nic_bw(view, zep_remap_nic(view, d));
+
+        slowest = in < slowest ? in : slowest;
+        slowest = out < slowest ? out : slowest;
+    }
+    for (int i = 0; i < view->n_nic + view->n_node; i++)
+        rm->nic_cost[i] = ZEP_REMAP_SLOWEST;
+    for (int d = 0; d < rm->n_dev; d++) {
+        int nic = zep_remap_nic(view, d);
+        int64_t in = cost_of(dev_bw(view, d), slowest), out = cost_of(nic_bw(view, nic), slowest), leaf = out > in ? out : in;
+
+        rm->nic_cost[nic] = out;
+        rm->cost[ZEP_REMAP_NODE][d] = in;
+        rm->cost[ZEP_REMAP_LEAF][d] = leaf;
+        rm->cost[ZEP_REMAP_SPINE][d] = rm->n_leaf > 1 ? leaf * ZEP_REMAP_SPINE_NUM / ZEP_REMAP_SPINE_DEN : leaf;
     }
 }
 
-/* Pairs senders and receivers of a[] (> 0 sends) in [d0, d1) in order of devices. */
-static int pair_up(struct remap *rm, int64_t *a, int d0, int d1)
+static int remap_init(struct zep_remap *rm, const int64_t *attn_tok, struct zep_error *err)
 {
-    int rc, i = d0, j = d0;
+    size_t n_dev = (size_t)rm->n_dev, n_node = (size_t)rm->view->n_node;
+    int rc;
+
+    if (!(rm->arena = zep_arena_new(0)))
+        return zep_error_nomem(err, "remapping");
+    rm->dev = zep_arena_alloc(rm->arena, n_dev, sizeof *rm->dev);
+    rm->leaf0 = zep_arena_alloc(rm->arena, n_node + 1, sizeof *rm->leaf0);
+    rm->dev_leaf = zep_arena_alloc(rm->arena, n_dev, sizeof *rm->dev_leaf);
+    rm->surplus = zep_arena_alloc(rm->arena, n_dev, sizeof *rm->surplus);
+    rm->node_out = zep_arena_alloc(rm->arena, n_node, sizeof *rm->node_out);
+    rm->node_in = zep_arena_alloc(rm->arena, n_node, sizeof *rm->node_in);
+    rm->nic_cost = zep_arena_alloc(rm->arena, (size_t)rm->view->n_nic + n_node, sizeof *rm->nic_cost);
+    if (!rm->dev || !rm->leaf0 || !rm->dev_leaf || !rm->surplus || !rm->node_out || !rm->node_in || !rm->nic_cost)
+        return zep_error_nomem(err, "remapping");
+    for (int l = 0; l < ZEP_REMAP_N_LEVEL; l++) {
+        rm->cost[l] = zep_arena_alloc(rm->arena, n_dev, sizeof *rm->cost[l]);
+        rm->part[l] = zep_arena_alloc(rm->arena, n_dev, sizeof *rm->part[l]);
+        if (!rm->cost[l] || !rm->part[l])
+            return zep_error_nomem(err, "remapping");
+    }
+    if ((rc = set_surplus(rm, attn_tok, err)) < 0 || (rc = set_order(rm, err)) < 0)
+        return rc;
+    set_costs(rm);
+    return ZEP_OK;
+}
+
+/* --- moves --- */
+
+/* Pairs senders and receivers of a[] (> 0 sends) among n devices in their order. */
+static int pair_up(struct moves *mv, int64_t *a, const int32_t *dev, int n, struct zep_error *err)
+{
+    int rc, i = 0, j = 0;
 
     for (;;) {
-        int64_t n;
+        int64_t k;
 
-        while (i < d1 && a[i] <= 0)
+        while (i < n && a[dev[i]] <= 0)
             i++;
-        while (j < d1 && a[j] >= 0)
+        while (j < n && a[dev[j]] >= 0)
             j++;
-        if (i == d1 || j == d1)
+        if (i == n || j == n)
             return ZEP_OK;
-        n = a[i] < -a[j] ? a[i] : -a[j];
-        if ((rc = add_move(rm, i, j, n)) < 0)
+        k = a[dev[i]] < -a[dev[j]] ? a[dev[i]] : -a[dev[j]];
+        if ((rc = add_move(mv, dev[i], dev[j], k, err)) < 0)
             return rc;
-        a[i] -= n;
-        a[j] += n;
+        a[dev[i]] -= k;
+        a[dev[j]] += k;
     }
 }
 
-static int remap_node(struct remap *rm, int d0, int d1)
+/* By how much the receivers' tokens must be turned against the senders' on the circle of all tokens so that no node meets itself; 0 where none both sends and receives. */
+static int64_t turn(const struct zep_remap *rm, const int64_t *a)
 {
-    int64_t have = 0, want = 0;
+    int64_t out = 0, in = 0, most = 0;
+    int both = 0;
 
-    for (int d = d0; d < d1; d++) {
-        rm->cross[d] = 0;
-        if (rm->surplus[d] > 0)
-            have += rm->surplus[d];
-        else
-            want -= rm->surplus[d];
+    for (int i = 0; i < rm->n_dev;) {
+        int64_t out0 = out, in0 = in;
+        int node = rm->view->dev_node[rm->dev[i]];
+
+        for (; i < rm->n_dev && rm->view->dev_node[rm->dev[i]] == node; i++) {
+            out += a[rm->dev[i]] > 0 ? a[rm->dev[i]] : 0;
+            in -= a[rm->dev[i]] < 0 ? a[rm->dev[i]] : 0;
+        }
+        both |= out > out0 && in > in0;
+        most = out - in0 > most ? out - in0 : most;
     }
-    if (have > want)
-        fill_water(rm, d0, d1, have - want);
-    for (int d = d0; d < d1 && have < want; d++) { /* the first receivers are served from outside */
-        int64_t n = want - have < -rm->surplus[d] ? want - have : -rm->surplus[d];
+    return both && most > 0 && most < in ? in - most : 0;
+}
 
-        if (n <= 0)
+/* Gives d its next n tokens from the senders a[] > 0, the first of which is *i or behind it. */
+static int serve(const struct zep_remap *rm, struct moves *mv, int64_t *a, int *i, int d, int64_t n, struct zep_error *err)
+{
+    while (n > 0) {
+        int from = rm->dev[*i], rc;
+        int64_t k = a[from] < n ? a[from] : n;
+
+        if (a[from] <= 0) {
+            ++*i;
             continue;
-        rm->cross[d] = -n;
-        want -= n;
+        }
+        if ((rc = add_move(mv, from, d, k, err)) < 0)
+            return rc;
+        a[from] -= k;
+        n -= k;
     }
-    for (int d = d0; d < d1; d++)
-        rm->surplus[d] -= rm->cross[d];
-    return pair_up(rm, rm->surplus, d0, d1);
+    return ZEP_OK;
+}
+
+static int64_t wanted(const int64_t *a, int d)
+{
+    return a[d] < 0 ? -a[d] : 0;
+}
+
+/* As pair_up among all devices, but never inside a node: the receivers' first tokens, as many as turn() says, come last. */
+static int pair_across(const struct zep_remap *rm, struct moves *mv, int64_t *a, struct zep_error *err)
+{
+    int64_t last = turn(rm, a);
+    int rc, i = 0, j = 0;
+
+    while (j < rm->n_dev && last >= wanted(a, rm->dev[j]))
+        last -= wanted(a, rm->dev[j++]);
+    if (j == rm->n_dev)
+        return ZEP_OK;
+    if ((rc = serve(rm, mv, a, &i, rm->dev[j], wanted(a, rm->dev[j]) - last, err)) < 0)
+        return rc;
+    for (int r = j + 1; r < j + rm->n_dev; r++) {
+        int d = rm->dev[r % rm->n_dev];
+
+        if ((rc = serve(rm, mv, a, &i, d, wanted(a, d), err)) < 0)
+            return rc;
+    }
+    return serve(rm, mv, a, &i, rm->dev[j], last, err);
 }
 
 static int cmp_move(const void *a, const void *b)
@@ -178,20 +268,48 @@ static int cmp_move(const void *a, const void *b)
     return (x->to > y->to) - (x->to < y->to);
 }
 
-/* A pair met inside a node is not met again across nodes; so no pair appears twice. */
-static void take_moves(struct remap *rm, struct zep_plan *plan)
+/* A pair that met twice (at both ends of the circle) makes one move. */
+static void take_moves(struct moves *mv, struct zep_plan *plan)
 {
-    qsort(rm->move, (size_t)rm->n_move, sizeof *rm->move, cmp_move);
-    plan->move = rm->move;
-    plan->n_move = rm->n_move;
-    rm->move = NULL;
+    int n = 0;
+
+    if (!mv->n)
+        return;
+    qsort(mv->move, (size_t)mv->n, sizeof *mv->move, cmp_move);
+    for (int i = 0; i < mv->n; i++)
+        if (n && !cmp_move(&mv->move[n - 1], &mv->move[i]))
+            mv->move[n - 1].n += mv->move[i].n;
+        else
+            mv->move[n++] = mv->move[i];
+    plan->move = mv->move;
+    plan->n_move = n;
+    mv->move = NULL;
 }
 
-int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err)
+static int make_moves(struct zep_remap *rm, struct moves *mv, struct zep_error *err)
 {
-    struct remap rm = {.view = view, .n_dev = view->n_dev, .err = err};
+    const struct zep_view *view = rm->view;
+    int rc, n;
+
+    for (int i = 0; i < rm->n_dev; i += n) {
+        int node = view->dev_node[rm->dev[i]];
+
+        n = view->node_dev0[node + 1] - view->node_dev0[node];
+        if ((rc = pair_up(mv, rm->part[ZEP_REMAP_NODE], &rm->dev[i], n, err)) < 0)
+            return rc;
+    }
+    for (int l = 0; l < rm->n_leaf; l++)
+        if ((rc = pair_up(mv, rm->part[ZEP_REMAP_LEAF], &rm->dev[rm->leaf0[l]], rm->leaf0[l + 1] - rm->leaf0[l], err)) < 0)
+            return rc;
+    return pair_across(rm, mv, rm->part[ZEP_REMAP_SPINE], err);
+}
+
+int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err)
+{
+    struct zep_remap rm = {.view = view, .n_dev = view->n_dev};
+    struct moves mv = {0};
     int64_t lo = attn_tok[0], hi = attn_tok[0];
-    int rc = ZEP_OK;
+    int rc;
 
     for (int d = 1; d < view->n_dev; d++) {
         lo = attn_tok[d] < lo ? attn_tok[d] : lo;
@@ -199,24 +317,20 @@ int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct 
     }
     if (hi - lo <= 1) /* balanced already */
         return ZEP_OK;
-    rm.surplus = zep_calloc((size_t)view->n_dev, sizeof *rm.surplus);
-    rm.cross = zep_calloc((size_t)view->n_dev, sizeof *rm.cross);
-    if (!rm.surplus || !rm.cross) {
-        rc = zep_error_nomem(err, "remapping");
+    if ((rc = remap_init(&rm, attn_tok, err)) < 0)
         goto out;
-    }
-    if ((rc = set_surplus(&rm, attn_tok)) < 0)
+    if ((rc = objective == ZEP_REMAP_LINKS ? zep_remap_links(&rm, err) : zep_remap_senders(&rm, err)) < 0)
         goto out;
-    for (int i = 0; i < view->n_node; i++)
-        if ((rc = remap_node(&rm, view->node_dev0[i], view->node_dev0[i + 1])) < 0)
-            goto out;
-    if ((rc = pair_up(&rm, rm.cross, 0, view->n_dev)) < 0)
+    if ((rc = make_moves(&rm, &mv, err)) < 0)
         goto out;
-    if (rm.n_move)
-        take_moves(&rm, plan);
+    take_moves(&mv, plan);
 out:
-    free(rm.move);
-    free(rm.surplus);
-    free(rm.cross);
+    free(mv.move);
+    zep_arena_free(rm.arena);
     return rc;
+}
+
+int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err)
+{
+    return zep_plan_remap_for(view, strcmp(plan->method, "zeppelin") ? ZEP_REMAP_SENDERS : ZEP_REMAP_LINKS, attn_tok, plan, err);
 }

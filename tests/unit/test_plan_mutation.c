@@ -340,7 +340,7 @@ static const struct stream_case stream_cases[] = {
     {"a group of the world lane is lost", FWD, GROUP, WORLD, -1, -1, NONE, 3, DROP, "hold nothing there"},
     {"a group of the node lane is lost", FWD, GROUP, NODE, -1, -1, NONE, 0, DROP, "hold nothing there|deadlock"},
     {"the remap group is lost", FWD, GROUP, WORLD, -1, -1, ZEP_LIN_Q, 0, DROP, "deadlock|meets one of key|hold nothing"},
-    {"a transfer of a hop is lost", FWD, GROUP, WORLD, -1, -1, ZEP_RING_KV, 2, DROP_XFER, "deadlock|meets one of key|rows to device|hold nothing"},
+    {"a transfer of a hop is lost", FWD, GROUP, WORLD, -1, -1, ZEP_RING_KV, 2, DROP_XFER, "deadlock|meets one of key|rows to device|hold nothing|has position"},
     {"a transfer is sent twice", FWD, GROUP, NODE, -1, -1, ZEP_ATT_KV, 0, DUPLICATE_SEND, "deadlock|meets one of key|rows to device"},
     {"a message of one row fewer", FWD, GROUP, NODE, -1, -1, ZEP_ATT_KV, 0, MORE_ROWS, "which receives"},
     {"a message from another row", FWD, GROUP, NODE, -1, -1, ZEP_ATT_KV, 0, OTHER_ROW, "has position in the operation|it has|token|has position"},
