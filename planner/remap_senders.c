@@ -78,9 +78,15 @@ static double fill_node(const struct senders *st, const struct group *g, int64_t
     struct sender *end = &st->snd[g->first + g->n];
 
     for (struct sender *p = &st->snd[g->first]; p < end; p++) { /* what must stay in the node even where all else stays in the leaf */
-        int64_t over = p->b * p->s - cost;
+        int64_t over = p->b * p->s - cost, gain = p->b - p->a, up;
 
-        p->x = over > 0 ? (double)over / (double)(p->b - p->a) : 0;
+        if (over <= 0)
+            p->x = 0;
+        else if (p->c == p->b) { /* two levels: whole tokens at once */
+            up = (over + gain - 1) / gain;
+            p->x = (double)up;
+        } else
+            p->x = (double)over / (double)gain;
         room -= p->x;
     }
     if (room < 0)

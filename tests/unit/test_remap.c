@@ -63,6 +63,36 @@ START_TEST(properties)
 }
 END_TEST
 
+/* Senders: the spine carries no more than the leaves' own surpluses and deficits make it, and no node sends to its leaf what its own receivers take from elsewhere. */
+START_TEST(spine_carries_least)
+{
+    for (uint64_t seed = 0; seed < 1000; seed++) {
+        struct remap_case c;
+        int64_t leaf[8] = {0}, spine = 0, least = 0;
+        int from_leaf[16] = {0}, to_leaf[16] = {0};
+
+        case_make(&c, seed);
+        case_remap(&c, ZEP_REMAP_SENDERS);
+        for (int i = 0; i < c.plan.n_move; i++) {
+            const struct zep_plan_move *m = &c.plan.move[i];
+            int a = c.view->dev_node[m->from], b = c.view->dev_node[m->to], la = c.view->node_leaf[a] + 1, lb = c.view->node_leaf[b] + 1;
+
+            leaf[la] += m->n;
+            leaf[lb] -= m->n;
+            spine += la == lb ? 0 : m->n;
+            from_leaf[a] |= a != b;
+            to_leaf[b] |= a != b && la == lb;
+        }
+        for (int l = 0; l < 8; l++)
+            least += leaf[l] > 0 ? leaf[l] : 0;
+        ck_assert_msg(spine == least, "seed %llu: %lld tokens over the spine, expected %lld", (unsigned long long)seed, (long long)spine, (long long)least);
+        for (int i = 0; i < c.view->n_node; i++)
+            ck_assert_msg(!from_leaf[i] || !to_leaf[i] || least, "seed %llu: node %d sends to and receives from its leaf", (unsigned long long)seed, i);
+        case_free(&c);
+    }
+}
+END_TEST
+
 /* The same plan where all bandwidths are another unit's: only ratios count. */
 START_TEST(units)
 {
@@ -206,6 +236,7 @@ int main(void)
 
     tcase_set_timeout(t, 120);
     tcase_add_test(t, properties);
+    tcase_add_test(t, spine_carries_least);
     tcase_add_test(t, units);
     tcase_add_test(t, known);
     tcase_add_test(t, extremes);
