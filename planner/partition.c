@@ -406,4 +406,3 @@ out:
 }
 
 const struct zep_method zep_method_zeppelin_paper = {"zeppelin-paper", "hierarchical partitioning as in Chen et al., EuroSys 2026", build};
-const struct zep_method zep_method_zeppelin = {"zeppelin", "the improved method; in this version the same as zeppelin-paper", build};

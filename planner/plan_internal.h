@@ -63,5 +63,6 @@ int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective obj
 
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;
+extern const struct zep_method zep_method_llama_cp, zep_method_static_cp, zep_method_wlb, zep_method_packed_dp, zep_method_hybrid_dp, zep_method_flexsp;
 
 #endif

@@ -140,7 +140,7 @@ static double row_bytes(const struct zep_cost *c, enum zep_space space)
 {
     if (!zep_space_is_kv(space))
         return c->q_row;
-    return space == ZEP_LIN_KV || space == ZEP_ATT_KV || space == ZEP_RING_KV || space == ZEP_PROXY_KV ? c->kv_row : c->dkv_row;
+    return space == ZEP_LIN_KV || space == ZEP_ATT_KV || space == ZEP_RING_KV || space == ZEP_PROXY_KV || space == ZEP_GATHER_KV ? c->kv_row : c->dkv_row;
 }
 
 /* What a step of a ring takes: chunks of a sequence are len / 2G tokens. Every member's step with another's block is as large as every other one (zigzag): two chunks of queries see one of keys, or one sees two. */

@@ -1,0 +1,21 @@
+/* Quick estimates, for planners that look at many possibilities: seconds of both passes of one layer. The simulator has the last word. */
+#ifndef ZEP_PLANNER_ESTIMATE_H
+#define ZEP_PLANNER_ESTIMATE_H
+
+#include "planner/cost.h"
+#include "planner/plan.h"
+
+/* What is needed where no costs are known: attention by pairs, nothing else. */
+const struct zep_cost *zep_estimate_cost(const struct zep_plan_opts *opts);
+
+/* Attention of a sequence on each member of a ring of g. */
+double zep_estimate_attn(const struct zep_cost *cost, int64_t len, int g);
+/* Linear modules of a token. */
+double zep_estimate_token(const struct zep_cost *cost);
+/* How long the blocks of a sequence take to go round a ring of g members in n_node nodes (double ring where several), each over its own port and NIC. */
+double zep_estimate_travel(const struct zep_cost *cost, const struct zep_view *view, int64_t len, int g, int n_node);
+
+/* The better of two plans by simulated step time: keeps it in *best (time in *best_s) and frees the other. */
+int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err);
+
+#endif

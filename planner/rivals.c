@@ -1,0 +1,348 @@
+/* What others do, as plans: fixed degrees of context parallelism with sequences packed by cost, and data parallelism alone. None of them moves tokens between its two layouts.
+ *   llama-cp    every sequence over all devices, keys and values gathered before attention (Llama 3, 2024)
+ *   static-cp   one degree for all, the best of all that fit, packing by cost, double ring over nodes (Megatron-LM's and USP's practice)
+ *   wlb         likewise with gathered keys and values, packing by the work of attention and linear modules (WLB-LLM, 2025); its delaying of outliers to later steps is not in it
+ *   packed-dp   sequences stay whole, packed to equal tokens; only where the longest fits a device
+ *   hybrid-dp   a sequence takes the smallest power of two of devices that holds it, the rest is data-parallel, balanced by work (ByteScale's hybrid data parallelism, 2025)
+ *   flexsp      groups of mixed sizes, sizes and packing chosen together by cost (FlexSP, 2025); its groups exchange heads, ours rings
+ * Each is given the same memory, the same costs, and a choice among its candidates by the simulator itself. */
+#include "config.h"
+#include "planner/groups.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+
+static int no_fit(const char *method, struct zep_error *err)
+{
+    return zep_error_set(err, ZEP_EUNSUPPORTED, "%s cannot place this batch within the capacity", method);
+}
+
+/* The next larger degree; 0: none. */
+static int next_degree(const struct zep_view *view, int size)
+{
+    int per_node = zep_groups_per_node(view);
+
+    if (size >= view->n_dev)
+        return 0;
+    if (per_node && size < per_node)
+        return 2 * size <= per_node ? 2 * size : per_node;
+    return 2 * size < view->n_dev ? 2 * size : view->n_dev;
+}
+
+/* --- one degree for all --- */
+
+static int build_uniform(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, enum zep_form form, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_plan *best = NULL, *plan;
+    struct zep_groups g;
+    double best_s = 0;
+    int rc = zep_groups_init(&g, view, len, n, opts, err);
+
+    if (rc < 0)
+        return rc;
+    for (int size = 1; size && rc == ZEP_OK && !(best && !opts->cost); size = next_degree(view, size)) {
+        if (!zep_groups_uniform(&g, size) || !zep_groups_pack(&g))
+            continue;
+        if ((rc = zep_groups_plan(&g, opts, form, &plan, err)) < 0)
+            break;
+        if (opts->cost)
+            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+        else
+            best = plan; /* without costs: the smallest that fits */
+    }
+    zep_groups_free(&g);
+    if (rc < 0) {
+        zep_plan_free(best);
+        return rc;
+    }
+    if (!best)
+        return no_fit(opts->method, err);
+    *plan_out = best;
+    return ZEP_OK;
+}
+
+static int build_static(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    return build_uniform(view, len, n, opts, ZEP_FORM_DOUBLE, plan_out, err);
+}
+
+static int build_wlb(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    return build_uniform(view, len, n, opts, ZEP_FORM_GATHER, plan_out, err);
+}
+
+static int build_llama(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_groups g;
+    int rc = zep_groups_init(&g, view, len, n, opts, err);
+
+    if (rc < 0)
+        return rc;
+    if (!zep_groups_uniform(&g, view->n_dev) || !zep_groups_pack(&g))
+        rc = no_fit(opts->method, err);
+    else
+        rc = zep_groups_plan(&g, opts, ZEP_FORM_GATHER, plan_out, err);
+    zep_groups_free(&g);
+    return rc;
+}
+
+/* --- data parallelism alone: whole sequences, longest first, to the device with the fewest tokens --- */
+
+static int build_packed(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_plan_opts tokens = *opts;
+    struct zep_cost by_tokens = {.linear_fwd_s = 1};
+    struct zep_groups g;
+    int rc;
+
+    tokens.cost = &by_tokens;
+    if ((rc = zep_groups_init(&g, view, len, n, &tokens, err)) < 0)
+        return rc;
+    zep_groups_uniform(&g, 1);
+    rc = zep_groups_pack(&g) ? zep_groups_plan(&g, opts, ZEP_FORM_SINGLE, plan_out, err) : no_fit(opts->method, err);
+    zep_groups_free(&g);
+    return rc;
+}
+
+/* --- groups of several sizes --- */
+
+struct mixed {
+    struct zep_groups g;      /* its groups are single devices */
+    const struct zep_plan_opts *opts;
+    double *dev_s;            /* [n_dev] */
+    int64_t *dev_tok;
+    int32_t *first, *size;    /* [n_seq] devices of a sequence */
+};
+
+static void mixed_free(struct mixed *m)
+{
+    zep_groups_free(&m->g);
+    free(m->dev_s);
+    free(m->dev_tok);
+    free(m->first);
+    free(m->size);
+}
+
+static int mixed_init(struct mixed *m, const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err)
+{
+    int rc;
+
+    memset(m, 0, sizeof *m);
+    if ((rc = zep_groups_init(&m->g, view, len, n, opts, err)) < 0)
+        return rc;
+    m->opts = opts;
+    m->dev_s = zep_calloc((size_t)view->n_dev, sizeof *m->dev_s);
+    m->dev_tok = zep_calloc((size_t)view->n_dev, sizeof *m->dev_tok);
+    m->first = zep_calloc((size_t)n + 1, sizeof *m->first);
+    m->size = zep_calloc((size_t)n + 1, sizeof *m->size);
+    if (!m->dev_s || !m->dev_tok || !m->first || !m->size) {
+        mixed_free(m);
+        return zep_error_nomem(err, "groups of devices");
+    }
+    return ZEP_OK;
+}
+
+/* Room in tokens and load of the devices [d, d + size). */
+static int look(const struct mixed *m, int d, int size, int64_t share, double *load)
+{
+    *load = 0;
+    for (int i = d; i < d + size; i++) {
+        if (m->dev_tok[i] + share > m->g.cap)
+            return 0;
+        *load = m->dev_s[i] > *load ? m->dev_s[i] : *load;
+    }
+    return 1;
+}
+
+static int put(struct mixed *m, int seq, int size)
+{
+    const struct zep_view *v = m->g.view;
+    int64_t len = m->g.len[seq], share = len / size + (len % size != 0);
+    double best_s = 0, load, each = zep_estimate_attn(m->g.cost, len, size) + (double)len / size * zep_estimate_token(m->g.cost);
+    int best = -1;
+
+    for (int d = 0; d + size <= v->n_dev; d += size) {
+        if (!look(m, d, size, share, &load) || (best >= 0 && load >= best_s))
+            continue;
+        best = d;
+        best_s = load;
+    }
+    if (best < 0)
+        return 0;
+    for (int i = best; i < best + size; i++) {
+        m->dev_tok[i] += share;
+        m->dev_s[i] += each;
+    }
+    m->first[seq] = best;
+    m->size[seq] = size;
+    return 1;
+}
+
+/* Every sequence over the smallest degree whose devices take at most limit tokens of it each; larger where there is no room. */
+static int place_mixed(struct mixed *m, int64_t limit)
+{
+    memset(m->dev_s, 0, (size_t)m->g.view->n_dev * sizeof *m->dev_s);
+    memset(m->dev_tok, 0, (size_t)m->g.view->n_dev * sizeof *m->dev_tok);
+    for (int k = 0; k < m->g.n_seq; k++) {
+        int seq = m->g.sorted[k], size = 1, done = 0;
+
+        while (size && (m->g.len[seq] + size - 1) / size > limit)
+            size = next_degree(m->g.view, size);
+        for (; size && !done; size = done ? size : next_degree(m->g.view, size))
+            done = put(m, seq, size);
+        if (!done)
+            return 0;
+    }
+    return 1;
+}
+
+static int mixed_plan(const struct mixed *m, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_plan_opts own = *m->opts;
+    int n_dev = m->g.view->n_dev, rc;
+    int32_t *item = NULL;
+    struct zep_draft draft;
+
+    own.remap = 0;
+    if ((rc = zep_draft_init(&draft, m->g.n_seq, err)) < 0)
+        return rc;
+    if (!(item = zep_calloc((size_t)n_dev, sizeof *item))) {
+        rc = zep_error_nomem(err, "plan");
+        goto out;
+    }
+    for (int d = 0; d < n_dev; d++)
+        item[d] = d;
+    for (int k = 0; k < m->g.n_seq; k++) {
+        int seq = m->g.sorted[k], set = zep_sets_get(&draft.sets, item + m->first[seq], m->size[seq], err);
+
+        if ((rc = set) < 0)
+            goto out;
+        draft.sets.set[set].form = ZEP_FORM_DOUBLE;
+        draft.order[k] = seq;
+        zep_draft_place(&draft, seq, m->g.len[seq], set);
+    }
+    rc = zep_plan_from_draft(m->g.view, m->g.len, &own, 0, &draft, plan_out, err);
+out:
+    free(item);
+    zep_draft_free(&draft);
+    return rc;
+}
+
+/* Is every device within its capacity, remainders of several groups included? */
+static int holds(const struct zep_plan *plan)
+{
+    for (int d = 0; d < plan->n_dev; d++)
+        if (plan->attn_tok[d] > plan->capacity_tok)
+            return 0;
+    return 1;
+}
+
+static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_plan *best = NULL, *plan;
+    struct mixed m;
+    double best_s = 0;
+    int rc = mixed_init(&m, view, len, n, opts, err);
+
+    if (rc < 0)
+        return rc;
+    for (int64_t limit = opts->capacity_tok; limit >= 64 && rc == ZEP_OK && !(best && !opts->cost); limit /= 2) {
+        if (!place_mixed(&m, limit))
+            continue;
+        if ((rc = mixed_plan(&m, &plan, err)) < 0)
+            break;
+        if (!holds(plan))
+            zep_plan_free(plan);
+        else if (opts->cost)
+            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+        else
+            best = plan;
+    }
+    mixed_free(&m);
+    if (rc < 0) {
+        zep_plan_free(best);
+        return rc;
+    }
+    if (!best)
+        return no_fit(opts->method, err);
+    *plan_out = best;
+    return ZEP_OK;
+}
+
+/* --- flexsp --- */
+
+#define FLEX_TRIES 400 /* partitions looked at */
+
+/* From groups of one size, splits and joins while the slowest group gets faster. */
+static int climb(struct zep_groups *g, int32_t *kept)
+{
+    double best = zep_groups_pack(g) ? zep_groups_makespan(g) : 0;
+    int tries = 0, better = 1;
+
+    while (better && tries < FLEX_TRIES) {
+        better = 0;
+        for (int i = 0; i < g->n && tries < FLEX_TRIES; i++)
+            for (int way = 0; way < 2 && i < g->n; way++) {
+                int n = g->n;
+
+                memcpy(kept, g->dev0, (size_t)(n + 1) * sizeof *kept);
+                if (!(way ? zep_groups_join(g, i) : zep_groups_split(g, i)))
+                    continue;
+                tries++;
+                if (zep_groups_pack(g) && (best <= 0 || zep_groups_makespan(g) < best * (1 - 1e-6))) {
+                    best = zep_groups_makespan(g);
+                    better = 1;
+                } else {
+                    g->n = n;
+                    memcpy(g->dev0, kept, (size_t)(n + 1) * sizeof *kept);
+                }
+            }
+    }
+    return zep_groups_pack(g);
+}
+
+static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct zep_plan *best = NULL, *plan;
+    int32_t *kept = zep_calloc((size_t)view->n_dev + 1, sizeof *kept);
+    struct zep_groups g;
+    double best_s = 0;
+    int rc = kept ? zep_groups_init(&g, view, len, n, opts, err) : zep_error_nomem(err, "groups of devices");
+
+    if (rc < 0) {
+        free(kept);
+        return rc;
+    }
+    for (int size = 1; size && rc == ZEP_OK && !(best && !opts->cost); size = next_degree(view, size))
+        for (int climbs = 0; climbs < 2 && rc == ZEP_OK; climbs++) {
+            if (!zep_groups_uniform(&g, size) || !(climbs ? climb(&g, kept) : zep_groups_pack(&g)))
+                continue;
+            if ((rc = zep_groups_plan(&g, opts, ZEP_FORM_DOUBLE, &plan, err)) < 0)
+                break;
+            if (opts->cost)
+                rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+            else {
+                zep_plan_free(best);
+                best = plan;
+            }
+        }
+    zep_groups_free(&g);
+    free(kept);
+    if (rc < 0) {
+        zep_plan_free(best);
+        return rc;
+    }
+    if (!best)
+        return no_fit(opts->method, err);
+    *plan_out = best;
+    return ZEP_OK;
+}
+
+const struct zep_method zep_method_llama_cp = {"llama-cp", "every sequence over all devices, keys and values gathered first (Llama 3's context parallelism)", build_llama};
+const struct zep_method zep_method_static_cp = {"static-cp", "the best fixed degree of context parallelism times data parallelism, packed by cost, double ring", build_static};
+const struct zep_method zep_method_wlb = {"wlb", "the best fixed degree, keys and values gathered, packed by work (as WLB-LLM does)", build_wlb};
+const struct zep_method zep_method_packed_dp = {"packed-dp", "data parallelism alone: whole sequences packed to equal tokens, where the longest fits", build_packed};
+const struct zep_method zep_method_hybrid_dp = {"hybrid-dp", "each sequence over the fewest devices that hold it, the rest data-parallel by work (as ByteScale does)", build_hybrid};
+const struct zep_method zep_method_flexsp = {"flexsp", "groups of mixed sizes, chosen with the packing by cost (as FlexSP does)", build_flexsp};
