@@ -6,7 +6,7 @@ int ck_space_data(enum zep_space space)
     static const char data[ZEP_N_SPACE] = {
         [ZEP_LIN_Q] = 1,  [ZEP_LIN_KV] = 2, [ZEP_LIN_O] = 3,   [ZEP_LIN_DO] = 4,  [ZEP_LIN_DQ] = 5,   [ZEP_LIN_DKV] = 6,     [ZEP_ATT_Q] = 1,    [ZEP_ATT_KV] = 2,
         [ZEP_ATT_O] = 3,  [ZEP_ATT_DO] = 4, [ZEP_ATT_DQ] = 5,  [ZEP_ATT_DKV] = 6, [ZEP_RING_KV] = 2,  [ZEP_RING_DKV] = 6,    [ZEP_SCRATCH_DKV] = 6, [ZEP_PROXY_KV] = 2,
-        [ZEP_PROXY_DKV] = 6,
+        [ZEP_PROXY_DKV] = 6, [ZEP_GATHER_KV] = 2, [ZEP_GATHER_DKV] = 6,
     };
 
     return (unsigned)space < ZEP_N_SPACE ? data[space] : 0;
@@ -125,10 +125,10 @@ int ck_attn(struct check *ck, const struct ck_where *w, const struct ck_event *e
 
     if (op->ring < 0 || op->ring >= ck->plan->n_ring)
         return ck_fail(ck, w, "the plan has %d rings", ck->plan->n_ring);
-    if (op->kv.space != ZEP_ATT_KV && op->kv.space != ZEP_RING_KV)
+    if (op->kv.space != ZEP_ATT_KV && op->kv.space != ZEP_RING_KV && op->kv.space != ZEP_GATHER_KV)
         return ck_fail(ck, w, "space %d holds no keys and values for attention", (int)op->kv.space);
     if (ck->pass == ZEP_PASS_BWD) {
-        if (op->dkv.space != ZEP_ATT_DKV && op->dkv.space != ZEP_RING_DKV && op->dkv.space != ZEP_SCRATCH_DKV)
+        if (op->dkv.space != ZEP_ATT_DKV && op->dkv.space != ZEP_RING_DKV && op->dkv.space != ZEP_SCRATCH_DKV && op->dkv.space != ZEP_GATHER_DKV)
             return ck_fail(ck, w, "space %d holds no gradients of keys and values", (int)op->dkv.space);
         if (op->clear && (rc = ck_write(ck, w, ev, op->dkv, op->n, SEG_ZERO)) < 0)
             return rc;

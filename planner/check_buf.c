@@ -10,7 +10,7 @@ enum { MAX_SLOT = 1 << 24 };
 
 static const char *const space_name[ZEP_N_SPACE] = {
     "NONE",   "LIN_Q",  "LIN_KV", "LIN_O",   "LIN_DO",  "LIN_DQ",   "LIN_DKV",     "ATT_Q",    "ATT_KV",
-    "ATT_O",  "ATT_DO", "ATT_DQ", "ATT_DKV", "RING_KV", "RING_DKV", "SCRATCH_DKV", "PROXY_KV", "PROXY_DKV",
+    "ATT_O",  "ATT_DO", "ATT_DQ", "ATT_DKV", "RING_KV", "RING_DKV", "SCRATCH_DKV", "PROXY_KV", "PROXY_DKV", "GATHER_KV", "GATHER_DKV",
 };
 
 const char *ck_ref_text(char text[96], struct zep_ref ref, int64_t n)
@@ -158,14 +158,15 @@ int ck_read(struct check *ck, const struct ck_where *w, const struct ck_event *e
 {
     struct ck_buf *buf;
     char text[96];
-    int rc;
+    int first, last, rc;
 
     if ((rc = check_ref(ck, w, ref, n)) < 0)
         return rc;
     buf = ck_buf_of(ck, w->dev, ref);
-    if ((rc = extend(ck, buf, ref.row + n)) < 0)
+    /* the reader is noted for these rows only: others of a segment may be written meanwhile */
+    if ((rc = extend(ck, buf, ref.row + n)) < 0 || (rc = first = split(ck, buf, ref.row)) < 0 || (rc = last = split(ck, buf, ref.row + n)) < 0)
         return rc;
-    for (int i = ck_find(buf, ref.row); i < buf->n && buf->seg[i].row0 < ref.row + n; i++) {
+    for (int i = first; i < last; i++) {
         struct ck_seg *seg = &buf->seg[i];
 
         if ((rc = check_after_writer(ck, w, ev, ref, n, seg, "reads")) < 0)

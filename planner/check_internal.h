@@ -72,7 +72,7 @@ struct ck_pend { /* a transfer waiting for its other half */
 struct ck_group {
     struct ck_group *next;
     struct ck_where where;
-    int32_t idx, after[ZEP_N_QUEUE];
+    int32_t idx, after[ZEP_N_QUEUE], wait[ZEP_N_LANE];
     int posted, n_xfer, n_open;
     struct ck_clock clk; /* when it is posted */
     struct zep_xfer *xfer;

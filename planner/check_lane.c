@@ -65,6 +65,7 @@ int ck_enqueue(struct check *ck, const struct ck_where *w, const struct zep_op *
     g->where = *w;
     g->idx = ++dev->n_group[op->lane];
     memcpy(g->after, op->after, sizeof g->after);
+    memcpy(g->wait, op->wait, sizeof g->wait);
     g->n_xfer = g->n_open = op->n_xfer;
     if (op->n_xfer)
         memcpy(g->xfer, op->xfer, (size_t)op->n_xfer * sizeof *g->xfer);
@@ -194,6 +195,12 @@ int ck_post(struct check *ck, int d, enum zep_lane lane)
             return 0;
         if (g->after[q] > 0)
             ck_merge(&ev.clk, &dev->end[CHAIN_QUEUE + q].clk[g->after[q] - 1]);
+    }
+    for (int l = 0; l < ZEP_N_LANE; l++) {
+        if (g->wait[l] > dev->n_done[l])
+            return 0;
+        if (g->wait[l] > 0)
+            ck_merge(&ev.clk, &dev->end[CHAIN_LANE + l].clk[g->wait[l] - 1]);
     }
     if (g->idx > 1)
         ck_merge(&ev.clk, &dev->end[CHAIN_LANE + lane].clk[g->idx - 2]);

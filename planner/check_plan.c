@@ -160,6 +160,25 @@ static int check_hops(struct check *ck, int ring, int32_t *seen_src, int32_t *se
     return ZEP_OK;
 }
 
+/* What a form of transfer asks of its ring. */
+static int check_form(struct check *ck, int ring)
+{
+    const struct zep_plan_ring *r = &ck->plan->ring[ring];
+    int n_node, per_node;
+
+    if (r->form == ZEP_FORM_SINGLE)
+        return ZEP_OK;
+    if (r->form == ZEP_FORM_DOUBLE && r->zone != ZEP_ZONE_INTER)
+        return bad(ck, "ring %d: a double ring lies between nodes, this one's zone is %d", ring, (int)r->zone);
+    if (r->form == ZEP_FORM_DOUBLE && (!zep_ring_grid(ck->plan, ring, &n_node, &per_node) || n_node < 2))
+        return bad(ck, "ring %d: a double ring needs the same number of members in each of at least two nodes, node by node", ring);
+    if (r->n_member < 2)
+        return bad(ck, "ring %d: an all-gather has %d members, expected at least 2", ring, (int)r->n_member);
+    if (r->n_hop)
+        return bad(ck, "ring %d: %d hops with proxies: only a single ring has them", ring, (int)r->n_hop);
+    return ZEP_OK;
+}
+
 static int check_ring(struct check *ck, int ring, int32_t *mark)
 {
     const struct zep_plan *p = ck->plan;
@@ -168,7 +187,7 @@ static int check_ring(struct check *ck, int ring, int32_t *mark)
 
     if (r->zone != ZEP_ZONE_LOCAL && r->zone != ZEP_ZONE_INTRA && r->zone != ZEP_ZONE_INTER)
         return bad(ck, "ring %d: zone %d is none of local, intra-node, inter-node", ring, (int)r->zone);
-    if (r->form != ZEP_FORM_SINGLE)
+    if (r->form < ZEP_FORM_SINGLE || r->form >= ZEP_N_FORM)
         return bad(ck, "ring %d: form of transfer %d is not known here", ring, (int)r->form);
     if (ring && zone_rank(r->zone) < zone_rank(p->ring[ring - 1].zone))
         return bad(ck, "ring %d: rings between nodes come first, then those in a node, then local ones", ring);
@@ -178,6 +197,8 @@ static int check_ring(struct check *ck, int ring, int32_t *mark)
         (rc = check_range(ck, ring, "hops", r->hop0, r->n_hop, p->n_hop)) < 0)
         return rc;
     if ((rc = check_members(ck, ring, mark, mark + p->n_dev)) < 0)
+        return rc;
+    if ((rc = check_form(ck, ring)) < 0 || r->form != ZEP_FORM_SINGLE)
         return rc;
     return check_hops(ck, ring, mark + 2 * (size_t)p->n_dev, mark + 3 * (size_t)p->n_dev);
 }

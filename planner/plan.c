@@ -9,6 +9,8 @@
 #include "common/yaml.h"
 #include "planner/plan_internal.h"
 
+const char *const zep_form_names[ZEP_N_FORM] = {"none", "single", "double", "gather"};
+
 void zep_plan_free(struct zep_plan *plan)
 {
     if (!plan)

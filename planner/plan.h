@@ -22,7 +22,10 @@
 #include "topology/topo.h"
 
 enum zep_zone { ZEP_ZONE_NONE = 0, ZEP_ZONE_LOCAL, ZEP_ZONE_INTRA, ZEP_ZONE_INTER };
-enum zep_form { ZEP_FORM_NONE = 0, ZEP_FORM_SINGLE }; /* single ring; other forms of transfer come later */
+/* How keys and values travel in a ring (planner/sched.h says what each does): single ring; double ring along the rails, for the same number of members in each of at least two nodes,
+ * node by node; all-gather, for at least two members. Only single rings have hops. */
+enum zep_form { ZEP_FORM_NONE = 0, ZEP_FORM_SINGLE, ZEP_FORM_DOUBLE, ZEP_FORM_GATHER, ZEP_N_FORM };
+extern const char *const zep_form_names[ZEP_N_FORM]; /* "none", "single", "double", "gather" */
 
 struct zep_plan_seq {
     int64_t token0, len;
@@ -35,7 +38,7 @@ struct zep_plan_ring {
     int32_t form; /* enum zep_form */
     int32_t member0, n_member; /* range in `member` */
     int32_t seq0, n_seq;       /* range in `ring_seq` */
-    int32_t hop0, n_hop;       /* range in `hop`: the hops between nodes, ascending by `from` */
+    int32_t hop0, n_hop;       /* range in `hop`: the hops between nodes, ascending by `from`; none but in single rings */
 };
 
 /* A hop between nodes: from member `from` to member (from + 1) mod G of its ring, carried by n_proxy pairs of devices. Part k of n rows is the rows
@@ -101,6 +104,9 @@ void zep_plan_free(struct zep_plan *plan);
 /* Fills the derived fields; used by builders and readers. Refuses indices out of range (not more: the checker does the rest). */
 int zep_plan_finish(struct zep_plan *plan, struct zep_error *err);
 
+/* The grid of a ring: its members in order are the same number *per_node_out in each of *n_node_out nodes, nodes ascending. 1, or 0 where they are not. */
+int zep_ring_grid(const struct zep_plan *plan, int ring, int *n_node_out, int *per_node_out);
+
 struct zep_method { /* registry of methods */
     const char *name, *summary;
     int (*build)(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
@@ -128,7 +134,7 @@ struct zep_plan_stats {
 };
 void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out);
 
-/* "zeppelin-plan/1.0" */
+/* "zeppelin-plan/1.1" */
 int zep_plan_to_json(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
 int zep_plan_from_json(const char *name, const char *text, size_t len, struct zep_plan **plan_out, struct zep_error *err);
 int zep_plan_to_text(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);

@@ -71,6 +71,32 @@ void zep_ring_rows(const struct zep_plan *plan, int ring, int64_t *rows)
     }
 }
 
+int zep_ring_grid(const struct zep_plan *plan, int ring, int *n_node_out, int *per_node_out)
+{
+    const struct zep_plan_ring *r = &plan->ring[ring];
+    const int32_t *m = &plan->member[r->member0];
+    int n_node = 1, per_node = 0;
+
+    for (int i = 1; i < r->n_member; i++) {
+        int a = plan->dev_node[m[i - 1]], b = plan->dev_node[m[i]];
+
+        if (a == b)
+            continue;
+        if (b < a || (per_node && i != n_node * per_node))
+            return 0;
+        if (!per_node)
+            per_node = i;
+        n_node++;
+    }
+    if (!per_node)
+        per_node = r->n_member;
+    if (n_node * per_node != r->n_member)
+        return 0;
+    *n_node_out = n_node;
+    *per_node_out = per_node;
+    return 1;
+}
+
 /* A growing list of pieces. */
 struct pieces {
     struct zep_piece *p;
@@ -208,25 +234,31 @@ static double slot_pairs(const struct zep_plan *plan, const struct zep_plan_slot
     return sum;
 }
 
-/* Over the hop m -> m+1 go, in G-1 rounds, the blocks of all members but m+1. */
-static void count_hops(const struct zep_plan *plan, struct zep_plan_stats *out)
+/* Rows that a ring sends in a forward pass. On a grid each block crosses N-1 times and is handed on inside each of N nodes P-1 times. Else over the hop m -> m+1 go, in G-1 rounds, the blocks of
+ * all members but m+1. */
+static void count_ring(const struct zep_plan *plan, int ring, struct zep_plan_stats *out)
 {
-    for (int k = 0; k < plan->n_member; k++) {
-        const struct zep_plan_slot *slot = &plan->slot[k];
-        const struct zep_plan_ring *r = &plan->ring[slot->ring];
-        int64_t total = 0;
-        int prev, here;
+    const struct zep_plan_ring *r = &plan->ring[ring];
+    int64_t total = 0;
+    int n_node, per_node;
 
-        if (r->n_member == 1)
-            continue;
-        for (int i = 0; i < r->n_seq; i++)
-            total += plan->seq[plan->ring_seq[r->seq0 + i]].len;
-        prev = plan->member[r->member0 + (slot->pos + r->n_member - 1) % r->n_member];
-        here = plan->member[r->member0 + slot->pos];
-        if (plan->dev_node[prev] != plan->dev_node[here])
-            out->hop_tok_inter += total - slot->n;
-        else
-            out->hop_tok_intra += total - slot->n;
+    for (int i = 0; i < r->n_seq; i++)
+        total += plan->seq[plan->ring_seq[r->seq0 + i]].len;
+    if (r->form != ZEP_FORM_SINGLE && zep_ring_grid(plan, ring, &n_node, &per_node)) {
+        out->hop_tok_inter += (n_node - 1) * total;
+        out->hop_tok_intra += (int64_t)n_node * (per_node - 1) * total;
+        return;
+    }
+    for (int m = 0; m < r->n_member && r->n_member > 1; m++) {
+        int here = plan->member[r->member0 + m], prev = plan->member[r->member0 + (m + r->n_member - 1) % r->n_member];
+        int64_t own = 0;
+
+        for (int i = 0; i < r->n_seq; i++) {
+            const struct zep_plan_seq *s = &plan->seq[plan->ring_seq[r->seq0 + i]];
+
+            own += zep_member_tokens(s->len, r->n_member, s->rot, m);
+        }
+        *(plan->dev_node[prev] != plan->dev_node[here] ? &out->hop_tok_inter : &out->hop_tok_intra) += total - own;
     }
 }
 
@@ -254,5 +286,6 @@ void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out)
     }
     for (int i = 0; i < plan->n_move; i++)
         out->moved_tok += plan->move[i].n;
-    count_hops(plan, out);
+    for (int i = 0; i < plan->n_ring; i++)
+        count_ring(plan, i, out);
 }

@@ -15,7 +15,7 @@ static int64_t make_key(enum zep_pass pass, enum phase phase, int round, int sta
     return ((int64_t)pass * N_PHASE + phase) << 40 | (int64_t)round << 2 | stage;
 }
 
-static int add_xfer(struct zep_sched *s, int send, int peer, enum zep_space space, int slot, int64_t row, int64_t n, struct zep_error *err)
+int sched_add_xfer(struct zep_sched *s, int send, int peer, struct zep_ref ref, int64_t n, struct zep_error *err)
 {
     if (s->n_xfer == s->cap_xfer) {
         int cap = s->cap_xfer ? 2 * s->cap_xfer : 16;
@@ -26,8 +26,13 @@ static int add_xfer(struct zep_sched *s, int send, int peer, enum zep_space spac
         s->xfer = xfer;
         s->cap_xfer = cap;
     }
-    s->xfer[s->n_xfer++] = (struct zep_xfer){send, peer, {space, slot, row}, n};
+    s->xfer[s->n_xfer++] = (struct zep_xfer){send, peer, ref, n};
     return ZEP_OK;
+}
+
+static int add_xfer(struct zep_sched *s, int send, int peer, enum zep_space space, int slot, int64_t row, int64_t n, struct zep_error *err)
+{
+    return sched_add_xfer(s, send, peer, (struct zep_ref){space, slot, row}, n, err);
 }
 
 /* --- pairs --- */
@@ -68,7 +73,7 @@ static void member_chunks(const struct zep_plan_seq *seq, int n_member, int pos,
 }
 
 /* Whether the queries of member pos see anything of the block of member b. */
-static int step_works(const struct zep_plan *plan, const struct sched_ring *ring, int b)
+int sched_sees(const struct zep_plan *plan, const struct sched_ring *ring, int b)
 {
     const struct zep_plan_ring *r = &plan->ring[ring->ring];
 
@@ -88,14 +93,14 @@ static int step_works(const struct zep_plan *plan, const struct sched_ring *ring
     return 0;
 }
 
-static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, int b, struct zep_error *err)
+/* Adds the pairs with the block of member b, which begins k_row rows behind op.kv.row. */
+static int add_block(struct zep_sched *s, const struct sched_ring *ring, int b, int64_t k_row, struct zep_error *err)
 {
     const struct zep_plan *plan = s->plan;
     const struct zep_plan_ring *r = &plan->ring[ring->ring];
-    int64_t q_row = ring->row0, k_row = 0;
+    int64_t q_row = ring->row0;
     int rc;
 
-    s->n_pair = 0;
     for (int i = 0; i < r->n_seq; i++) {
         const struct zep_plan_seq *seq = &plan->seq[plan->ring_seq[r->seq0 + i]];
         struct chunks q, k;
@@ -120,7 +125,23 @@ static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, int b,
     return ZEP_OK;
 }
 
-/* --- groups of ring hops --- */
+/* Pairs of a step; those of all gathered blocks in the order of their arrival. */
+static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, enum sched_do what, int step, struct zep_error *err)
+{
+    int rc = ZEP_OK;
+
+    s->n_pair = 0;
+    if (what == DO_ATTN)
+        return add_block(s, ring, ring->form == ZEP_FORM_GATHER ? ring->pos : sched_step_block(ring, step), 0, err);
+    for (int t = 1; t < ring->n_member && rc == ZEP_OK; t++) {
+        int b = sched_step_block(ring, t);
+
+        rc = add_block(s, ring, b, ring->off[b], err);
+    }
+    return rc;
+}
+
+/* --- groups of hops of single rings --- */
 
 /* The message of one hop in one round. */
 struct message {
@@ -136,13 +157,13 @@ static int send_own(struct zep_sched *s, const struct sched_item *item, const st
     int par = (m->hop - 1) & 1;
 
     if (m->dkv) {
-        if (ring->dkv_mark[par] > s->after)
-            s->after = ring->dkv_mark[par];
-        return add_xfer(s, 1, peer, ZEP_RING_DKV, 2 * ring->j + par, row, n, err);
+        if (ring->at.dkv_mark[par] > s->after)
+            s->after = ring->at.dkv_mark[par];
+        return add_xfer(s, 1, peer, ZEP_RING_DKV, ring->dkv0 + par, row, n, err);
     }
     if (m->hop == 1)
         return add_xfer(s, 1, peer, ZEP_ATT_KV, 0, ring->row0 + row, n, err);
-    return add_xfer(s, 1, peer, ZEP_RING_KV, 2 * ring->j + par, row, n, err);
+    return add_xfer(s, 1, peer, ZEP_RING_KV, ring->kv0 + par, row, n, err);
 }
 
 /* What the receiver receives into; lane_groups: how many groups of the lane there are with this one. */
@@ -152,17 +173,17 @@ static int recv_own(struct zep_sched *s, const struct sched_item *item, const st
     int par = m->hop & 1;
 
     if (!m->dkv) {
-        if (ring->kv_mark[par] > s->after)
-            s->after = ring->kv_mark[par];
-        ring->kv_wait[par] = lane_groups;
-        return add_xfer(s, 0, peer, ZEP_RING_KV, 2 * ring->j + par, row, n, err);
+        if (ring->at.kv_mark[par] > s->after)
+            s->after = ring->at.kv_mark[par];
+        ring->at.kv_wait[par] = lane_groups;
+        return add_xfer(s, 0, peer, ZEP_RING_KV, ring->kv0 + par, row, n, err);
     }
     if (m->hop == ring->n_member)
         return add_xfer(s, 0, peer, ZEP_ATT_DKV, 0, ring->row0 + row, n, err);
-    if (ring->dkv_mark[par] > s->after)
-        s->after = ring->dkv_mark[par];
-    ring->dkv_wait[par] = lane_groups;
-    return add_xfer(s, 0, peer, ZEP_RING_DKV, 2 * ring->j + par, row, n, err);
+    if (ring->at.dkv_mark[par] > s->after)
+        s->after = ring->at.dkv_mark[par];
+    ring->at.dkv_wait[par] = lane_groups;
+    return add_xfer(s, 0, peer, ZEP_RING_DKV, ring->dkv0 + par, row, n, err);
 }
 
 /* The device's transfers of one part in one stage. */
@@ -198,8 +219,6 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
 {
     int end, rc;
 
-    s->n_xfer = 0;
-    s->after = 0;
     for (int i = zone->item0; i < zone->item_end; i = end) {
         const struct sched_item *item = &s->item[i];
         int g = s->plan->ring[item->ring].n_member;
@@ -222,6 +241,24 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
 
 /* --- the steps of a zone --- */
 
+/* What a single ring does in a step. */
+static void single_decide(const struct zep_sched *s, struct sched_ring *ring, int step)
+{
+    struct sched_ring_state *at = &ring->at;
+
+    at->does[DO_ATTN] = step < ring->n_member && sched_sees(s->plan, ring, sched_step_block(ring, step));
+    at->does[DO_ADD] = s->pass == ZEP_PASS_BWD && step && at->does[DO_ATTN];
+    at->step_wait = step ? at->kv_wait[step & 1] : 0;
+}
+
+static void single_mark(struct sched_ring *ring, enum sched_do what, int step, int32_t count)
+{
+    if (what == DO_ADD || !step)
+        ring->at.dkv_mark[step & 1] = count;
+    else
+        ring->at.kv_mark[step & 1] = count;
+}
+
 /* Decides what step `step` computes and numbers its operations ahead: the groups of the look-ahead name them. */
 static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue, int step)
 {
@@ -230,59 +267,74 @@ static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue
     for (int i = zone->ring0; i < zone->ring_end; i++) {
         struct sched_ring *ring = &s->ring[i];
 
-        ring->work = step < ring->n_member && step_works(s->plan, ring, (ring->pos + ring->n_member - step) % ring->n_member);
-        ring->step_wait = step ? ring->kv_wait[step & 1] : 0;
-        if (!ring->work)
-            continue;
-        count++;
-        if (step)
-            ring->kv_mark[step & 1] = count;
+        memset(ring->at.does, 0, sizeof ring->at.does);
+        if (ring->form == ZEP_FORM_SINGLE)
+            single_decide(s, ring, step);
         else
-            ring->dkv_mark[0] = count;
+            sched_grid_decide(s, ring, step);
     }
-    if (s->pass == ZEP_PASS_FWD || !step)
-        return;
-    for (int i = zone->ring0; i < zone->ring_end; i++)
-        if (s->ring[i].work)
-            s->ring[i].dkv_mark[step & 1] = ++count;
+    for (int what = 0; what < SCHED_N_DO; what++)
+        for (int i = zone->ring0; i < zone->ring_end; i++) {
+            struct sched_ring *ring = &s->ring[i];
+
+            if (!ring->at.does[what])
+                continue;
+            count++;
+            if (ring->form == ZEP_FORM_SINGLE)
+                single_mark(ring, (enum sched_do)what, step, count);
+            else
+                sched_grid_mark(s, ring, (enum sched_do)what, step, count);
+        }
 }
 
-static void make_attn(struct zep_sched *s, const struct sched_ring *ring, int queue, int lane, int step, struct zep_op *op)
+static void single_attn(struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
     int g = ring->n_member;
 
-    op->kind = ZEP_OP_ATTN;
-    op->queue = (enum zep_queue)queue;
-    op->ring = ring->ring;
-    op->step = step;
-    op->wait[lane] = ring->step_wait;
-    op->kv = step ? (struct zep_ref){ZEP_RING_KV, 2 * ring->j + (step & 1), 0} : (struct zep_ref){ZEP_ATT_KV, 0, ring->row0};
-    op->n = sched_block_rows(s->plan, ring->ring, (ring->pos + g - step) % g);
-    if (s->pass == ZEP_PASS_BWD) {
-        op->clear = g > 1;
-        if (g == 1)
-            op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
-        else if (!step)
-            op->dkv = (struct zep_ref){ZEP_RING_DKV, 2 * ring->j, 0};
-        else
-            op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->j, 0};
-    }
-    op->pair = s->pair;
-    op->n_pair = s->n_pair;
-    s->n_compute[queue]++;
+    op->wait[lane] = ring->at.step_wait;
+    op->kv = step ? (struct zep_ref){ZEP_RING_KV, ring->kv0 + (step & 1), 0} : (struct zep_ref){ZEP_ATT_KV, 0, ring->row0};
+    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
+    if (s->pass == ZEP_PASS_FWD)
+        return;
+    op->clear = g > 1;
+    if (g == 1)
+        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
+    else if (!step)
+        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0, 0};
+    else
+        op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
 }
 
-static void make_add(struct zep_sched *s, const struct sched_ring *ring, int queue, int lane, int step, struct zep_op *op)
+static void single_add(const struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
-    op->kind = ZEP_OP_ADD;
-    op->queue = (enum zep_queue)queue;
+    op->wait[lane] = ring->at.dkv_wait[step & 1];
+    op->dst = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0};
+    op->src = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
+    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
+}
+
+static int make_compute(struct zep_sched *s, const struct sched_ring *ring, enum sched_do what, int lane, int step, struct zep_op *op, struct zep_error *err)
+{
+    int attn = what == DO_ATTN || what == DO_GATHERED, rc;
+
+    if (attn && !s->no_pairs && (rc = make_pairs(s, ring, what, step, err)) < 0)
+        return rc;
+    op->kind = attn ? ZEP_OP_ATTN : ZEP_OP_ADD;
+    op->queue = (enum zep_queue)s->z;
     op->ring = ring->ring;
     op->step = step;
-    op->wait[lane] = ring->dkv_wait[step & 1];
-    op->dst = (struct zep_ref){ZEP_RING_DKV, 2 * ring->j + (step & 1), 0};
-    op->src = (struct zep_ref){ZEP_SCRATCH_DKV, ring->j, 0};
-    op->n = sched_block_rows(s->plan, ring->ring, (ring->pos + ring->n_member - step) % ring->n_member);
-    s->n_compute[queue]++;
+    if (ring->form != ZEP_FORM_SINGLE)
+        sched_grid_compute(s, ring, what, step, op);
+    else if (attn)
+        single_attn(s, ring, lane, step, op);
+    else
+        single_add(s, ring, lane, step, op);
+    if (attn) {
+        op->pair = s->pair;
+        op->n_pair = s->no_pairs ? 0 : s->n_pair;
+    }
+    s->n_compute[s->z]++;
+    return 1;
 }
 
 static void make_group(struct zep_sched *s, enum zep_lane lane, int64_t key, struct zep_op *op)
@@ -295,50 +347,54 @@ static void make_group(struct zep_sched *s, enum zep_lane lane, int64_t key, str
     s->n_group[lane]++;
 }
 
+/* The group of a stage of a round: 1, 0 where the device has no part in it, negative error. */
+static int make_round(struct zep_sched *s, struct sched_zone *zone, int round, int stage, struct zep_op *op, struct zep_error *err)
+{
+    enum zep_lane lane = s->z == ZEP_QUEUE_INTER ? ZEP_LANE_WORLD : ZEP_LANE_NODE;
+    int rc;
+
+    if (stage < STAGE_CROSSING ? stage != STAGE_CENTRE && !zone->staged : !zone->has_grid)
+        return 0;
+    s->n_xfer = 0;
+    s->after = 0;
+    memset(s->wait, 0, sizeof s->wait);
+    if (stage == STAGE_CROSSING || stage == STAGE_INNER) {
+        lane = stage == STAGE_CROSSING ? ZEP_LANE_WORLD : ZEP_LANE_NODE;
+        rc = sched_grid_group(s, zone, round, lane, err);
+    } else {
+        rc = make_hop_group(s, zone, round, stage, s->n_group[lane] + 1, err);
+    }
+    if (rc < 0 || !s->n_xfer)
+        return rc;
+    make_group(s, lane, make_key(s->pass, s->z == ZEP_QUEUE_INTER ? PHASE_INTER : PHASE_INTRA, round, stage < STAGE_CROSSING ? stage : STAGE_CROSSING), op);
+    op->after[s->z] = s->after;
+    memcpy(op->wait, s->wait, sizeof op->wait);
+    return 1;
+}
+
 /* Next operation of the zone s->z: 1, 0 when it has no more, negative error. Before the operations of step t come the groups of round t+2, at the start those of round 1. */
 static int next_in_zone(struct zep_sched *s, struct zep_op *op, struct zep_error *err)
 {
     struct sched_zone *zone = &s->zone[s->z];
-    enum zep_lane lane = s->z == ZEP_QUEUE_INTER ? ZEP_LANE_WORLD : ZEP_LANE_NODE;
-    int max_round = zone->max_round[s->pass], rc;
+    int lane = s->z == ZEP_QUEUE_INTER ? ZEP_LANE_WORLD : ZEP_LANE_NODE, max_round = zone->max_round[s->pass], rc;
 
     for (;;) {
-        while (zone->step + 2 <= max_round && zone->stage < ZEP_N_STAGE) {
-            int stage = zone->stage++;
-
-            if (stage != 1 && !zone->staged)
-                continue;
-            if ((rc = make_hop_group(s, zone, zone->step + 2, stage, s->n_group[lane] + 1, err)) < 0)
+        while (zone->step + 2 <= max_round && zone->stage < ZEP_N_STAGE)
+            if ((rc = make_round(s, zone, zone->step + 2, zone->stage++, op, err)) != 0)
                 return rc;
-            if (!s->n_xfer)
-                continue;
-            make_group(s, lane, make_key(s->pass, s->z == ZEP_QUEUE_INTER ? PHASE_INTER : PHASE_INTRA, zone->step + 2, stage), op);
-            op->after[s->z] = s->after;
-            return 1;
-        }
-        while (zone->step >= 0 && zone->i_attn < zone->ring_end) {
-            const struct sched_ring *ring = &s->ring[zone->i_attn++];
+        for (; zone->step >= 0 && zone->what < SCHED_N_DO; zone->what++, zone->i_ring = zone->ring0)
+            while (zone->i_ring < zone->ring_end) {
+                const struct sched_ring *ring = &s->ring[zone->i_ring++];
 
-            if (!ring->work)
-                continue;
-            if (!s->no_pairs && (rc = make_pairs(s, ring, (ring->pos + ring->n_member - zone->step) % ring->n_member, err)) < 0)
-                return rc;
-            make_attn(s, ring, s->z, lane, zone->step, op);
-            return 1;
-        }
-        while (s->pass == ZEP_PASS_BWD && zone->step > 0 && zone->i_add < zone->ring_end) {
-            const struct sched_ring *ring = &s->ring[zone->i_add++];
-
-            if (!ring->work)
-                continue;
-            make_add(s, ring, s->z, lane, zone->step, op);
-            return 1;
-        }
+                if (ring->at.does[zone->what])
+                    return make_compute(s, ring, (enum sched_do)zone->what, lane, zone->step, op, err);
+            }
         zone->step++;
-        if (zone->step + 2 > max_round && zone->step >= zone->max_step)
+        if (zone->step + 2 > max_round && zone->step >= zone->max_step[s->pass])
             return 0;
         zone->stage = 0;
-        zone->i_attn = zone->i_add = zone->ring0;
+        zone->what = 0;
+        zone->i_ring = zone->ring0;
         prepare_step(s, zone, s->z, zone->step);
     }
 }
@@ -452,18 +508,11 @@ void zep_sched_rewind(struct zep_sched *s)
 
         zone->step = -1;
         zone->stage = 0;
-        zone->i_attn = zone->i_add = zone->ring0;
+        zone->what = 0;
+        zone->i_ring = zone->ring0;
     }
-    for (int i = 0; i < s->n_ring; i++) {
-        struct sched_ring *ring = &s->ring[i];
-
-        memset(ring->kv_mark, 0, sizeof ring->kv_mark);
-        memset(ring->dkv_mark, 0, sizeof ring->dkv_mark);
-        memset(ring->kv_wait, 0, sizeof ring->kv_wait);
-        memset(ring->dkv_wait, 0, sizeof ring->dkv_wait);
-        ring->step_wait = 0;
-        ring->work = 0;
-    }
+    for (int i = 0; i < s->n_ring; i++)
+        memset(&s->ring[i].at, 0, sizeof s->ring[i].at);
 }
 
 /* --- what a device needs --- */

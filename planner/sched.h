@@ -6,7 +6,7 @@
  * In a remap phase the rows that stay are ZEP_OP_COPY, the moved ones one ZEP_OP_GROUP on the world lane (none where a device has neither).
  *
  * Transfers are posted in groups. A lane is a first-in first-out queue of groups on one communicator: a group is posted when the group before it on its lane is complete
- * and the operations that it names (after) are; it completes when all its transfers are done. Compute operations run in the order of their queue when the groups that they name (wait)
+ * and the operations (after) and groups of other lanes (wait) that it names are; it completes when all its transfers are done. Compute operations run in the order of their queue when the groups that they name (wait)
  * are complete; taking the whole stream in order, one operation at a time, is always right. Operations of different queues touch different rows and may be run in any order.
  * Every group has a key; on each lane keys ascend in the stream of every device and two transfers that meet have the same key: so there is no cycle.
  *
@@ -15,7 +15,26 @@
  * Backward: round r = 1 .. G+1 carries KV hop r (r <= G-1) and dKV hop r-1 (2 <= r). Step 0 writes the accumulator slot 0 (cleared), step t >= 1 a cleared scratch, which is added to the
  * accumulator that dKV hop t brought into accumulator slot t mod 2; dKV hop t (1 .. G) sends on what step t-1 left, and hop G brings a member's own sum home into ATT_DKV.
  * Order of summation of member m's dK and dV: members m, m+1, m+2, ...
- * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine. */
+ * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine.
+ *
+ * Rings on a grid have N nodes of P members; member (v, p) is position v * P + p. Between nodes a device meets only its counterparts (v', p), on the world lane and straight; inside its node only
+ * its neighbours p-1 and p+1, on the node lane. The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
+ *
+ * Double ring, forward: step t = j * P + i, turn j = 0 .. N-1, i = 0 .. P-1: member (v, p) computes with the block of (v-j, p-i). Inner hop t (i >= 1), in round t, brings it from (v, p-1) into one of two
+ * inner slots in turn; the block of i = 0 came by crossing j (1 .. N-1) from (v-1, p) into outer slot j mod 2, where it stays during turn j. Crossing j sends on what turn j-1 begins with. It is in round
+ * 1 or (j-2) * P + 2: as soon as the first step of turn j-2 and the inner hop after it have let go of its slot; it waits for nothing else that is inside the node.
+ * Backward: inner accumulators go one step behind their keys: step j * P begins one (cleared), dKV hop t (in round t+1) sends on what step t-1 left; hop (j+1) * P brings the turn's sum home to the member
+ * that began the turn with that block. It is added, at the end of step (j+1) * P, to the outer accumulator, which goes one turn behind its block: dKV crossing j (1 .. N, in round j * P + 2) brings it from
+ * (v-1, p) into outer slot j mod 2, and crossing N brings a member's own sum home into ATT_DKV. The first turn's sum comes home into outer slot 0 and begins it. Where P = 1 there are no inner hops and the
+ * order is that of a single ring.
+ * Order of summation of the dK and dV of (w, p): S(0) + S(1) + ... + S(N-1), from the left; S(j), of node w+j, is c(p) + c(p+1) + ... + c(p+P-1), from the left, where c(q) is what (w+j, q) contributes.
+ *
+ * All-gather: the same transfers, but each block goes to a place of its own (so nothing waits for a slot): crossing j in round j, inner hop h = j * (P-1) + i in round h; where the members of a ring do not
+ * form a grid, N = G and P = 1. When all has arrived, one attention operation takes the own block (step 0) and one all others in the order of the double ring's steps (step 1).
+ * Backward: the blocks are gathered again; dK and dV of all of them are reduced along the way back, the farthest turn first. Inner hop h' (1 .. N(P-1)) of the way back takes a block of turn
+ * j = N-1 - (h'-1) / (P-1) from (v, p) to (v, p-1), which adds it to its own; when a turn j >= 1 is together, a crossing takes it from (v, p) to (v-1, p), which adds it to its turn j-1 after what comes there
+ * from inside the node.
+ * Order of summation of the dK and dV of (w, p): T(0), where T(j) = R(j, 0) + T(j+1), T(N) = 0 and R(j, i) = c(p+i) + R(j, i+1), R(j, P) = 0, with the contributions c of node w+j. */
 #ifndef ZEP_PLANNER_SCHED_H
 #define ZEP_PLANNER_SCHED_H
 
@@ -32,10 +51,12 @@ enum zep_space {
     ZEP_SPACE_NONE = 0,
     ZEP_LIN_Q, ZEP_LIN_KV, ZEP_LIN_O, ZEP_LIN_DO, ZEP_LIN_DQ, ZEP_LIN_DKV, /* linear layout, slot 0 */
     ZEP_ATT_Q, ZEP_ATT_KV, ZEP_ATT_O, ZEP_ATT_DO, ZEP_ATT_DQ, ZEP_ATT_DKV, /* attention layout, slot 0 */
-    ZEP_RING_KV,     /* received blocks; slots 2j, 2j+1 for the device's j-th ring of its zone's rings with G > 1 (numbered over all such rings of the device) */
-    ZEP_RING_DKV,    /* accumulators under way, likewise */
-    ZEP_SCRATCH_DKV, /* contribution of the step in hand, slot j */
+    ZEP_RING_KV,     /* received blocks; each ring of the device with G > 1 has slots of its own: a single ring two, a double ring two for turns and two for steps, an all-gather none */
+    ZEP_RING_DKV,    /* accumulators under way, likewise: a single ring two, a double ring two, two and one, an all-gather one for crossings and two for hops in the node */
+    ZEP_SCRATCH_DKV, /* contribution of the step in hand, one slot for each single or double ring with G > 1 */
     ZEP_PROXY_KV, ZEP_PROXY_DKV, /* staging of proxies; slots numbered per device */
+    ZEP_GATHER_KV,   /* all-gather: the blocks of all other members of a ring, by member, one slot for each such ring of the device */
+    ZEP_GATHER_DKV,  /* their gradients, likewise */
     ZEP_N_SPACE
 };
 static inline int zep_space_is_kv(enum zep_space s)
@@ -72,9 +93,10 @@ struct zep_op {
     int32_t after[ZEP_N_QUEUE]; /* how many compute operations of each queue (ATTN, ADD; counted from the start of the pass) must be complete before it is posted */
     int n_xfer;
     const struct zep_xfer *xfer; /* valid until the next call on this schedule */
+    /* GROUP, ATTN, ADD */
+    int32_t wait[ZEP_N_LANE]; /* how many groups of each lane (counted from the start of the pass) must be complete first */
     /* ATTN, ADD */
     enum zep_queue queue;
-    int32_t wait[ZEP_N_LANE]; /* how many groups of each lane (counted from the start of the pass) must be complete first */
     int32_t ring, step;
     struct zep_ref kv;  /* ATTN: first row of the block's keys and values */
     struct zep_ref dkv; /* ATTN backward: first row of where dK and dV are added */

@@ -4,19 +4,48 @@
 
 #include "planner/sched.h"
 
-#define ZEP_N_STAGE 3
+/* Groups of a round, in this order: the three stages of hops of single rings, then what goes between nodes and inside nodes on a grid (double ring, all-gather). The last two are on
+ * different lanes and have the same place in their keys. */
+enum { STAGE_DISPATCH = 0, STAGE_CENTRE, STAGE_COMBINE, STAGE_CROSSING, STAGE_INNER, ZEP_N_STAGE };
 
-/* A ring that the device is a member of. Marks and waits are counts from the start of the pass. */
+/* What a ring may do in a step, in the order of the stream (of each all rings of the zone). */
+enum sched_do {
+    DO_ATTN = 0, /* the step's block; all-gather: the member's own */
+    DO_GATHERED, /* all-gather: attention with all other blocks */
+    DO_ADD,
+    DO_LATE,     /* double ring: a turn's sum; all-gather: what came from the next node */
+    SCHED_N_DO,
+};
+
+/* Of the pass. Marks count compute operations of the queue, waits count groups of the lane that fills a slot (kv_sent, dkv_sent: of the node lane), from the start of the pass.
+ * Slots are numbered from the ring's first one. */
+struct sched_ring_state {
+    unsigned char does[SCHED_N_DO]; /* the step in hand */
+    int32_t kv_mark[4];  /* up to the last one that reads the slot */
+    int32_t dkv_mark[5]; /* up to the last one that writes the slot (or reads it, where slots are only received into) */
+    int32_t kv_wait[4], dkv_wait[5];
+    int32_t kv_sent[2], dkv_sent[4]; /* up to the group that sends the slot on */
+    int32_t step_wait;   /* kv_wait of the step in hand, kept because the look-ahead fills the slot's next turn in */
+    int32_t acc_wait;    /* double ring: dkv_sent of the step in hand likewise; all-gather: dkv_wait of the crossings' slot */
+    int32_t attn_mark;   /* all-gather: up to attention's last operation */
+    int32_t all_wait[ZEP_N_LANE]; /* all-gather: up to the last group that brings a block */
+};
+
+/* A ring that the device is a member of. */
 struct sched_ring {
     int32_t ring, pos, n_member;
-    int32_t j;          /* number among the device's rings with more than one member; -1: a ring of one */
-    int64_t row0, n;    /* its own block in the attention layout */
-    int work;           /* the step in hand has something to compute */
-    int32_t kv_mark[2]; /* compute operations of the queue up to the last one that reads ring slot s */
-    int32_t dkv_mark[2]; /* ... up to the last one that writes accumulator slot s */
-    int32_t kv_wait[2];  /* groups of the lane up to the one that fills ring slot s */
-    int32_t dkv_wait[2];
-    int32_t step_wait;   /* kv_wait of the step in hand, kept because the look-ahead fills the slot's next turn in */
+    int32_t form;             /* enum zep_form */
+    int32_t n_node, per_node; /* the grid; the member is (v, p) in it. Single ring: n_member x 1 */
+    int32_t v, p;
+    int32_t kv0, dkv0;        /* first slots in RING_KV, RING_DKV */
+    int32_t scratch;          /* slot in SCRATCH_DKV */
+    int32_t gather;           /* slot in GATHER_KV, GATHER_DKV */
+    int32_t attn_step;        /* all-gather: the step of attention */
+    int64_t row0, n;          /* its own block in the attention layout */
+    int64_t n_other;          /* all-gather: rows of all other blocks */
+    int64_t *off;             /* all-gather: [n_member] where each begins in the slot */
+    int32_t *crossing_wait;   /* all-gather: [n_node] groups of the world lane up to the crossing */
+    struct sched_ring_state at;
 };
 
 /* One part of one hop in which the device has a role; by ring, hop and part. */
@@ -30,10 +59,11 @@ struct sched_item {
 struct sched_zone {
     int ring0, ring_end, item0, item_end; /* ranges in ring, item */
     int max_round[2];                     /* by pass: 0 means no transfers */
-    int max_step;                         /* number of steps of the device's own rings */
+    int max_step[2];                      /* by pass: number of steps of the device's own rings */
     int staged;                           /* some part takes three stages */
+    int has_grid;                         /* some ring is no single ring */
     /* position */
-    int step, stage, i_attn, i_add;
+    int step, stage, what, i_ring;
 };
 
 enum sched_state {
@@ -69,10 +99,27 @@ struct zep_sched {
     int n_xfer, cap_xfer, n_pair, cap_pair;
     struct zep_xfer *xfer;
     struct zep_pair *pair;
-    int32_t after;
+    int32_t after, wait[ZEP_N_LANE];
 };
 
 /* Rows of member pos of a ring in the attention layout of its device. */
 int64_t sched_block_rows(const struct zep_plan *plan, int ring, int pos);
+/* Whether the queries of the device's member see anything of the block of member b. */
+int sched_sees(const struct zep_plan *plan, const struct sched_ring *ring, int b);
+int sched_add_xfer(struct zep_sched *s, int send, int peer, struct zep_ref ref, int64_t n, struct zep_error *err);
+/* Whose block step t computes with (all-gather: the t-th block in the order of the blocks' arrival). */
+int sched_step_block(const struct sched_ring *ring, int step);
+
+/* sched_grid.c: double rings and all-gather. */
+/* The grid, the slots and the tables of a ring; *kv, *dkv, *scratch, *gather go on with the slots that it takes. */
+int sched_grid_open(struct zep_sched *s, struct sched_ring *ring, int32_t *kv, int32_t *dkv, int32_t *scratch, int32_t *gather, struct zep_error *err);
+int sched_grid_max_round(const struct sched_ring *ring, enum zep_pass pass);
+int sched_grid_n_step(const struct sched_ring *ring, enum zep_pass pass);
+/* What the ring does in a step; the marks that the operation numbered `count` sets; the operation. */
+void sched_grid_decide(const struct zep_sched *s, struct sched_ring *ring, int step);
+void sched_grid_mark(const struct zep_sched *s, struct sched_ring *ring, enum sched_do what, int step, int32_t count);
+void sched_grid_compute(const struct zep_sched *s, const struct sched_ring *ring, enum sched_do what, int step, struct zep_op *op);
+/* Adds the transfers of a round that all grids of the zone have on a lane. */
+int sched_grid_group(struct zep_sched *s, struct sched_zone *zone, int round, enum zep_lane lane, struct zep_error *err);
 
 #endif

@@ -37,20 +37,38 @@ static int check_ring(const struct zep_plan *plan, int ring, struct zep_error *e
 {
     const struct zep_plan_ring *r = &plan->ring[ring];
 
-    if (r->form != ZEP_FORM_SINGLE)
+    if (r->form < ZEP_FORM_SINGLE || r->form >= ZEP_N_FORM)
         return zep_error_set(err, ZEP_EUNSUPPORTED, "ring %d: form of transfer %d is not known here", ring, (int)r->form);
     if (r->zone != ZEP_ZONE_INTER && r->zone != ZEP_ZONE_INTRA && r->zone != ZEP_ZONE_LOCAL)
         return zep_error_set(err, ZEP_EINVAL, "ring %d: zone %d is none of local, intra-node, inter-node", ring, (int)r->zone);
     if (r->zone == ZEP_ZONE_LOCAL && r->n_member != 1)
         return zep_error_set(err, ZEP_EINVAL, "ring %d: a local ring has %d members, expected 1", ring, (int)r->n_member);
+    if (r->form != ZEP_FORM_SINGLE && r->n_hop)
+        return zep_error_set(err, ZEP_EINVAL, "ring %d: only a single ring has hops with proxies", ring);
+    if (r->form == ZEP_FORM_DOUBLE && r->zone != ZEP_ZONE_INTER)
+        return zep_error_set(err, ZEP_EINVAL, "ring %d: a double ring lies between nodes", ring);
     return ZEP_OK;
+}
+
+/* How long a ring keeps its zone busy. Rounds of single rings follow from their items. */
+static void size_zone(struct sched_zone *zone, const struct sched_ring *ring)
+{
+    for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
+        int single = ring->form == ZEP_FORM_SINGLE;
+        int n_step = single ? ring->n_member : sched_grid_n_step(ring, (enum zep_pass)pass), round = single ? 0 : sched_grid_max_round(ring, (enum zep_pass)pass);
+
+        zone->max_step[pass] = n_step > zone->max_step[pass] ? n_step : zone->max_step[pass];
+        zone->max_round[pass] = round > zone->max_round[pass] ? round : zone->max_round[pass];
+    }
+    zone->has_grid |= ring->form != ZEP_FORM_SINGLE;
 }
 
 /* The device's own rings; zones must come in the order of the queues. */
 static int add_rings(struct zep_sched *s, struct zep_error *err)
 {
     const struct zep_plan *plan = s->plan;
-    int first = plan->dev_slot0[s->dev], n = plan->dev_slot0[s->dev + 1] - first, j = 0, zone = 0, rc;
+    int first = plan->dev_slot0[s->dev], n = plan->dev_slot0[s->dev + 1] - first, zone = 0, rc;
+    int32_t kv = 0, dkv = 0, scratch = 0, gather = 0;
 
     if (!(s->ring = zep_calloc((size_t)n + 1, sizeof *s->ring)))
         return zep_error_nomem(err, "schedule");
@@ -67,13 +85,22 @@ static int add_rings(struct zep_sched *s, struct zep_error *err)
         for (; zone < z; zone++)
             s->zone[zone].ring_end = s->zone[zone + 1].ring0 = s->zone[zone + 1].ring_end = i;
         s->zone[z].ring_end = i + 1;
-        if (r->n_member > s->zone[z].max_step)
-            s->zone[z].max_step = r->n_member;
-        *ring = (struct sched_ring){.ring = slot->ring, .pos = slot->pos, .n_member = r->n_member, .j = r->n_member > 1 ? j++ : -1, .row0 = slot->row0, .n = slot->n};
+        *ring = (struct sched_ring){.ring = slot->ring, .pos = slot->pos, .n_member = r->n_member, .form = r->form, .n_node = r->n_member, .per_node = 1, .v = slot->pos, .row0 = slot->row0, .n = slot->n};
+        s->n_ring = i + 1;
+        if (r->form != ZEP_FORM_SINGLE) {
+            if ((rc = sched_grid_open(s, ring, &kv, &dkv, &scratch, &gather, err)) < 0)
+                return rc;
+        } else if (r->n_member > 1) {
+            ring->kv0 = kv;
+            ring->dkv0 = dkv;
+            ring->scratch = scratch++;
+            kv += 2;
+            dkv += 2;
+        }
+        size_zone(&s->zone[z], ring);
     }
     for (; zone < ZEP_N_QUEUE - 1; zone++)
         s->zone[zone].ring_end = s->zone[zone + 1].ring0 = s->zone[zone + 1].ring_end = n;
-    s->n_ring = n;
     return ZEP_OK;
 }
 
@@ -172,7 +199,7 @@ static int add_items(struct zep_sched *s, struct zep_error *err)
         const struct zep_plan_ring *r = &plan->ring[ring->ring];
         int prev = (ring->pos + ring->n_member - 1) % ring->n_member;
 
-        if (ring->n_member == 1)
+        if (ring->n_member == 1 || ring->form != ZEP_FORM_SINGLE)
             continue;
         if ((rc = add_hop(s, &cap, ring->ring, ring->pos, find_hop(plan, r, ring->pos), i, -1, err)) < 0)
             return rc;
@@ -201,10 +228,8 @@ static int number_items(struct zep_sched *s, struct zep_error *err)
 
             if ((rc = check_ring(s->plan, item->ring, err)) < 0)
                 return rc;
-            if (g - 1 > zone->max_round[ZEP_PASS_FWD]) {
-                zone->max_round[ZEP_PASS_FWD] = g - 1;
-                zone->max_round[ZEP_PASS_BWD] = g + 1;
-            }
+            zone->max_round[ZEP_PASS_FWD] = g - 1 > zone->max_round[ZEP_PASS_FWD] ? g - 1 : zone->max_round[ZEP_PASS_FWD];
+            zone->max_round[ZEP_PASS_BWD] = g + 1 > zone->max_round[ZEP_PASS_BWD] ? g + 1 : zone->max_round[ZEP_PASS_BWD];
             if (item->src != item->sender || item->dst != item->receiver)
                 zone->staged = 1;
             if ((item->src == s->dev && item->sender != s->dev) || (item->dst == s->dev && item->receiver != s->dev))
@@ -264,6 +289,10 @@ void zep_sched_free(struct zep_sched *s)
 {
     if (!s)
         return;
+    for (int i = 0; s->ring && i < s->n_ring; i++) {
+        free(s->ring[i].off);
+        free(s->ring[i].crossing_wait);
+    }
     free(s->ring);
     free(s->item);
     free(s->move);

@@ -163,6 +163,8 @@ float *zep_exec_rows(const struct zep_exec *e, struct zep_ref ref)
     case ZEP_SCRATCH_DKV:
     case ZEP_PROXY_KV:
     case ZEP_PROXY_DKV:
+    case ZEP_GATHER_KV:
+    case ZEP_GATHER_DKV:
         base = e->space[ref.space] + (int64_t)ref.slot * e->need.rows[ref.space] * e->kv_row;
         break;
     default:

@@ -5,7 +5,7 @@
 #include "runtime/exec.h"
 
 struct lane_group { /* waiting to be posted */
-    int32_t after[ZEP_N_QUEUE];
+    int32_t after[ZEP_N_QUEUE], wait[ZEP_N_LANE];
     int n_msg;
     int64_t msg0; /* place in lane.msg */
 };

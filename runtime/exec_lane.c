@@ -1,4 +1,4 @@
-/* Lanes: first-in first-out queues of groups. A group is posted when the one before it is complete and the compute operations that it names are. */
+/* Lanes: first-in first-out queues of groups. A group is posted when the one before it is complete and the compute operations and the groups of other lanes that it names are. */
 #include "config.h"
 #include "runtime/exec_internal.h"
 
@@ -76,6 +76,8 @@ int zep_lane_add(struct zep_exec *e, const struct zep_op *op, struct zep_error *
     g->n_msg = op->n_xfer;
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         g->after[q] = op->after[q];
+    for (int l = 0; l < ZEP_N_LANE; l++)
+        g->wait[l] = op->wait[l];
     for (int i = 0; i < op->n_xfer; i++) {
         const struct zep_xfer *x = &op->xfer[i];
         size_t bytes = (size_t)(x->n * row_floats(e, x->ref.space)) * sizeof(float);
@@ -94,6 +96,9 @@ static int may_post(const struct zep_exec *e, const struct lane_group *g)
 {
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         if (e->queue[q].n_done < g->after[q])
+            return 0;
+    for (int l = 0; l < ZEP_N_LANE; l++)
+        if (e->lane[l].n_done < g->wait[l])
             return 0;
     return 1;
 }
