@@ -88,7 +88,7 @@ int zep_sets_get(struct zep_sets *sets, const int32_t *item, int n, struct zep_e
     if ((rc = room(sets, n, err)) < 0)
         return rc;
     memcpy(&sets->item[sets->n_item], item, (size_t)n * sizeof *item);
-    sets->set[sets->n] = (struct zep_set){sets->n_item, n, 0};
+    sets->set[sets->n] = (struct zep_set){sets->n_item, n, 0, ZEP_FORM_SINGLE};
     sets->n_item += n;
     sets->bucket[h] = ++sets->n;
     return sets->n - 1;
@@ -134,6 +134,16 @@ static int zone_of_set(const struct zep_view *view, const struct zep_draft *draf
     return view->dev_node[item[0]] == view->dev_node[item[s->n - 1]] ? ZEP_ZONE_INTRA : ZEP_ZONE_INTER;
 }
 
+/* The form of a ring whose members are known. */
+static int form_of_set(const struct zep_plan *plan, int ring, const struct zep_set *s)
+{
+    int n_node, per_node;
+
+    if (s->form == ZEP_FORM_DOUBLE && (!zep_ring_grid(plan, ring, &n_node, &per_node) || n_node < 2))
+        return ZEP_FORM_SINGLE;
+    return s->form;
+}
+
 /* Rings of the sets in use: between nodes, inside nodes, both in the order in which the sets were made; then local ones by device. ring_of[set] = ring or -1. */
 static int make_rings(const struct zep_view *view, const struct zep_draft *draft, struct zep_plan *plan, int32_t *ring_of, struct zep_error *err)
 {
@@ -153,8 +163,9 @@ static int make_rings(const struct zep_view *view, const struct zep_draft *draft
             if (ring_of[i] < 0 || zone_of_set(view, draft, s) != zones[z])
                 continue;
             memcpy(&plan->member[plan->n_member], &draft->sets.item[s->item0], (size_t)s->n * sizeof *plan->member);
-            plan->ring[plan->n_ring] = (struct zep_plan_ring){.zone = zones[z], .form = ZEP_FORM_SINGLE, .member0 = plan->n_member, .n_member = s->n};
+            plan->ring[plan->n_ring] = (struct zep_plan_ring){.zone = zones[z], .member0 = plan->n_member, .n_member = s->n};
             plan->n_member += s->n;
+            plan->ring[plan->n_ring].form = form_of_set(plan, plan->n_ring, s);
             ring_of[i] = plan->n_ring++;
         }
     for (int i = 0; i < draft->sets.n; i++)

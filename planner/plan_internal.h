@@ -9,7 +9,8 @@
 /* Sets of small integers (devices or nodes, ascending), each stored once, each with a running rot. */
 struct zep_set {
     int32_t item0, n;
-    int32_t rot; /* of the next sequence cut over this set */
+    int32_t rot;  /* of the next sequence cut over this set */
+    int32_t form; /* enum zep_form of its ring, single at first; a method may change it before the plan is made */
 };
 
 struct zep_sets {
@@ -39,7 +40,8 @@ int zep_draft_init(struct zep_draft *draft, int n_seq, struct zep_error *err);
 void zep_draft_free(struct zep_draft *draft);
 /* Puts a sequence on a set with the set's running rot and moves that on by the sequence's remainder. */
 void zep_draft_place(struct zep_draft *draft, int seq, int64_t len, int set);
-/* Makes rings of the sets in use, hops (with proxies if routing), moves, and finishes the plan. */
+/* Makes rings of the sets in use, hops (with proxies if routing) of single rings, moves, and finishes the plan. A set that cannot carry its form gets a single ring: a double ring one that does not
+ * have the same number of devices in each of at least two nodes, an all-gather a single device. */
 int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const struct zep_plan_opts *opts, int routing, const struct zep_draft *draft, struct zep_plan **plan_out,
                         struct zep_error *err);
 

@@ -1,4 +1,4 @@
-/* "zeppelin-plan/1.0": what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
+/* "zeppelin-plan/1.1" (1.0 knew single rings only): what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
 #include "config.h"
 #include "planner/plan.h"
 
@@ -22,7 +22,7 @@ static void list32(struct zep_buf *b, const char *key, const int32_t *x, int n)
 
 static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct zep_plan_ring *r)
 {
-    zep_buf_printf(b, "{\"zone\": \"%s\", \"form\": \"single\", ", zone_names[r->zone]);
+    zep_buf_printf(b, "{\"zone\": \"%s\", \"form\": \"%s\", ", zone_names[r->zone], zep_form_names[r->form]);
     list32(b, "members", &p->member[r->member0], r->n_member);
     zep_buf_puts(b, ", ");
     list32(b, "sequences", &p->ring_seq[r->seq0], r->n_seq);
@@ -38,7 +38,7 @@ static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct z
 
 int zep_plan_to_json(const struct zep_plan *p, struct zep_buf *b, struct zep_error *err)
 {
-    zep_buf_puts(b, "{\n  \"format\": \"zeppelin-plan/1.0\",\n");
+    zep_buf_puts(b, "{\n  \"format\": \"zeppelin-plan/1.1\",\n");
     zep_buf_printf(b, "  \"method\": \"%s\",\n  \"ranks_per_device\": %d,\n  \"capacity_tok\": %" PRId64 ",\n  \"nodes\": %d,\n  ", p->method, p->tp, p->capacity_tok, p->n_node);
     list32(b, "device_node", p->dev_node, p->n_dev);
     zep_buf_puts(b, ",\n  \"sequences\": [");
@@ -174,9 +174,11 @@ static int read_ring(struct reader *r, const json_t *obj, struct zep_plan *p, in
             ring->zone = z;
     if (!ring->zone)
         return bad(r, "rings", "zone", "local, intra or inter");
-    if (!form || strcmp(form, "single"))
-        return bad(r, "rings", "form", "single");
-    ring->form = ZEP_FORM_SINGLE;
+    for (int f = ZEP_FORM_SINGLE; form && f < ZEP_N_FORM; f++)
+        if (!strcmp(form, zep_form_names[f]))
+            ring->form = f;
+    if (!ring->form)
+        return bad(r, "rings", "form", "single, double or gather");
     ring->member0 = p->n_member;
     ring->n_member = (int)json_array_size(json_object_get(obj, "members"));
     ring->seq0 = *n_placed;
@@ -271,7 +273,7 @@ static int read_root(struct reader *r, const json_t *root, struct zep_plan *p)
 
     if (!format)
         return bad(r, "", "format", "zeppelin-plan/1.x");
-    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 0, NULL, r->err)) < 0)
+    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 1, NULL, r->err)) < 0)
         return zep_error_prefix(r->err, "%s", r->name);
     if (!method || !*method || strlen(method) >= sizeof p->method)
         return bad(r, "", "method", "the name of a method");

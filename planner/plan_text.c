@@ -44,7 +44,7 @@ static void put_rings(const struct zep_plan *p, struct zep_buf *b)
 {
     int shown = 0, folded = 0;
 
-    zep_buf_printf(b, "\n%-5s %-11s %9s %10s %8s  %s\n", "ring", "zone", "sequences", "tokens", "proxies", "devices");
+    zep_buf_printf(b, "\n%-5s %-11s %-7s %9s %10s %8s  %s\n", "ring", "zone", "form", "sequences", "tokens", "proxies", "devices");
     for (int i = 0; i < p->n_ring; i++) {
         const struct zep_plan_ring *r = &p->ring[i];
         int64_t tok = 0;
@@ -59,7 +59,7 @@ static void put_rings(const struct zep_plan *p, struct zep_buf *b)
             tok += p->seq[p->ring_seq[r->seq0 + k]].len;
         for (int k = 0; k < r->n_hop; k++)
             most = p->hop[r->hop0 + k].n_proxy > most ? p->hop[r->hop0 + k].n_proxy : most;
-        zep_buf_printf(b, "%-5d %-11s %9d %10" PRId64 " ", i, zone_text[r->zone], r->n_seq, tok);
+        zep_buf_printf(b, "%-5d %-11s %-7s %9d %10" PRId64 " ", i, zone_text[r->zone], r->n_member > 1 ? zep_form_names[r->form] : "-", r->n_seq, tok);
         if (most)
             zep_buf_printf(b, "%8d  ", most);
         else

@@ -95,7 +95,7 @@ static int crosses(const struct zep_view *view, const struct zep_plan *plan, con
     return view->dev_node[*from_out] != view->dev_node[*to_out];
 }
 
-/* Runs over all hops between nodes; with plan->hop set it fills, else it counts. */
+/* Runs over all hops between nodes (of single rings; others send straight); with plan->hop set it fills, else it counts. */
 static void route(const struct zep_view *view, struct nic_table *t, int routing, int max_proxies, struct zep_plan *plan)
 {
     int n_hop = 0, n_proxy = 0, from, to;
@@ -104,7 +104,7 @@ static void route(const struct zep_view *view, struct nic_table *t, int routing,
         struct zep_plan_ring *r = &plan->ring[i];
 
         r->hop0 = n_hop;
-        for (int m = 0; m < r->n_member && r->zone == ZEP_ZONE_INTER; m++) {
+        for (int m = 0; m < r->n_member && r->zone == ZEP_ZONE_INTER && r->form == ZEP_FORM_SINGLE; m++) {
             int x;
 
             if (!crosses(view, plan, r, m, &from, &to))
