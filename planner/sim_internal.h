@@ -61,7 +61,7 @@ struct sim_pass { /* one pass of all devices */
     int32_t *bucket;   /* route + 1 */
     int n_res;
     struct sim_res *res; /* ports out [n_dev], in [n_dev], NICs out [n_nic], in [n_nic], leaves up [n_node], down [n_node] */
-    double *ring_own, *ring_other; /* [n_ring] seconds of a step with the own block, with another's */
+    double *ring_own, *ring_other, *ring_rest; /* [n_ring] seconds of a step with the own block, with another's, with all others' that were gathered */
     double *buf_bytes; /* [n_dev] of blocks that are not the device's own */
     struct zep_error *err;
 };

@@ -152,11 +152,12 @@ static int cost_rings(struct sim_pass *p)
 
     p->ring_own = zep_calloc((size_t)plan->n_ring + 1, sizeof *p->ring_own);
     p->ring_other = zep_calloc((size_t)plan->n_ring + 1, sizeof *p->ring_other);
-    if (!p->ring_own || !p->ring_other)
+    p->ring_rest = zep_calloc((size_t)plan->n_ring + 1, sizeof *p->ring_rest);
+    if (!p->ring_own || !p->ring_other || !p->ring_rest)
         return zep_error_nomem(p->err, "simulation");
     for (int i = 0; i < plan->n_ring; i++) {
         const struct zep_plan_ring *r = &plan->ring[i];
-        double own = 0, other = 0;
+        double own = 0, other = 0, rest = 0;
 
         for (int k = r->seq0; k < r->seq0 + r->n_seq; k++) {
             double len = (double)plan->seq[plan->ring_seq[k]].len, chunk = len / (2.0 * r->n_member);
@@ -166,10 +167,12 @@ static int cost_rings(struct sim_pass *p)
             } else {
                 own += 2 * zep_cost_tri(c, chunk) + zep_cost_rect(c, chunk, chunk);
                 other += zep_cost_rect(c, 2 * chunk, chunk);
+                rest += zep_cost_rect(c, chunk, (2 * r->n_member - 2) * chunk); /* gathered blocks are in one piece */
             }
         }
         p->ring_own[i] = own * pair_s;
         p->ring_other[i] = other * pair_s;
+        p->ring_rest[i] = rest * pair_s;
     }
     return ZEP_OK;
 }
@@ -203,7 +206,7 @@ static int load_comp(struct sim_pass *p, struct sim_dev *d, const struct zep_op 
     if (op->kind == ZEP_OP_ADD)
         comp->cost_s = c->launch_s + 3 * (double)op->n * c->dkv_row / c->mem_bw;
     else
-        comp->cost_s = c->launch_s + (op->kv.space == ZEP_ATT_KV ? p->ring_own : p->ring_other)[op->ring];
+        comp->cost_s = c->launch_s + (op->kv.space == ZEP_ATT_KV ? p->ring_own : op->kv.space == ZEP_GATHER_KV ? p->ring_rest : p->ring_other)[op->ring];
     if (!d->n_comp[op->queue])
         d->comp0[op->queue] = p->n_comp;
     else if (d->comp0[op->queue] + d->n_comp[op->queue] != p->n_comp)
@@ -307,5 +310,6 @@ void sim_unload(struct sim_pass *p)
     free(p->res);
     free(p->ring_own);
     free(p->ring_other);
+    free(p->ring_rest);
     free(p->buf_bytes);
 }

@@ -233,7 +233,7 @@ static int place_over_nodes(struct zp *z, int seq, int k, struct zep_error *err)
 }
 
 /* Every sequence with limit_s at most on each of its devices, where more devices help. step: ring sizes in a node are powers of two, or any. */
-static int place_all(struct zp *z, double limit_s, int any_size, struct zep_error *err)
+__attribute__((unused)) static int place_all(struct zp *z, double limit_s, int any_size, struct zep_error *err)
 {
     const struct zep_view *v = z->g.view;
     int most = 1, per_node = zep_groups_per_node(v), rc = 1;
