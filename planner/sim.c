@@ -281,7 +281,7 @@ static int may_post(const struct sim_state *s, int dev, int lane)
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         if (d->n_comp[q] < g->after[q])
             return 0;
-    return 1;
+    return g->wait[ZEP_LANE_WORLD] <= d->n_done[ZEP_LANE_WORLD] && g->wait[ZEP_LANE_NODE] <= d->n_done[ZEP_LANE_NODE];
 }
 
 static int phase_done(const struct sim_state *s, int dev)

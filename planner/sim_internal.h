@@ -15,7 +15,7 @@ struct sim_comp { /* an operation of a queue */
 };
 
 struct sim_group {
-    int32_t after[ZEP_N_QUEUE];
+    int32_t after[ZEP_N_QUEUE], wait[ZEP_N_LANE];
     int32_t xfer0, n_xfer;
 };
 

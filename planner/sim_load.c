@@ -226,6 +226,7 @@ static int load_group(struct sim_pass *p, int dev, const struct zep_op *op, stru
         return rc;
     g = &p->group[lane][p->n_group[lane]];
     memcpy(g->after, op->after, sizeof g->after);
+    memcpy(g->wait, op->wait, sizeof g->wait);
     g->xfer0 = p->n_xfer;
     g->n_xfer = op->n_xfer;
     for (int i = 0; i < op->n_xfer; i++) {

@@ -343,6 +343,82 @@ static int pack_blocks(struct zp *z, double limit_s, struct zep_error *err)
     return 1;
 }
 
+/* --- nested: aligned blocks of every degree; a device may be in one of each --- */
+
+static int next_size(const struct zp *z, int size)
+{
+    int n_dev = z->g.view->n_dev, per_node = zep_groups_per_node(z->g.view);
+
+    if (size >= n_dev)
+        return 0;
+    if (per_node && size < per_node)
+        return 2 * size <= per_node && per_node % (2 * size) == 0 ? 2 * size : per_node;
+    return 2 * size < n_dev && n_dev % (2 * size) == 0 ? 2 * size : n_dev;
+}
+
+static double best_block(const struct zp *z, int64_t len, int size, int *dev0_out)
+{
+    const struct zep_view *v = z->g.view;
+    int64_t share = len / size + (len % size != 0);
+    double best = -1;
+
+    for (int d0 = 0; d0 + size <= v->n_dev; d0 += size) {
+        double busy = 0;
+        int fits = 1;
+
+        for (int d = d0; d < d0 + size && fits; d++) {
+            fits = z->dev_tok[d] + share <= z->g.cap;
+            busy = z->dev_s[d] > busy ? z->dev_s[d] : busy;
+        }
+        if (fits && (best < 0 || busy < best)) {
+            best = busy;
+            *dev0_out = d0;
+        }
+    }
+    return best;
+}
+
+static int pack_nested(struct zp *z, double limit_s, int ahead, struct zep_error *err)
+{
+    const struct zep_view *v = z->g.view;
+
+    z->n_item = 0;
+    memset(z->dev_s, 0, (size_t)v->n_dev * sizeof *z->dev_s);
+    memset(z->link_s, 0, (size_t)v->n_dev * sizeof *z->link_s);
+    memset(z->dev_tok, 0, (size_t)v->n_dev * sizeof *z->dev_tok);
+    for (int k = 0; k < z->g.n_seq; k++) {
+        int seq = z->g.sorted[k], size = 1, more = ahead, best_size = 0, best_dev = 0, rc;
+        int64_t len = z->g.len[seq];
+        double best_s = 0;
+
+        while (next_size(z, size) && each_of(z, len, size) > limit_s)
+            size = next_size(z, size);
+        for (; size && (!best_size || more > 0); size = next_size(z, size)) {
+            int dev0 = 0, nodes;
+            double busy = best_block(z, len, size, &dev0), each, travel;
+
+            if (best_size)
+                more--;
+            if (busy < 0)
+                continue;
+            nodes = v->dev_node[dev0 + size - 1] - v->dev_node[dev0] + 1;
+            travel = size > 1 ? zep_estimate_travel(z->g.cost, v, len, size, nodes) : 0;
+            each = each_of(z, len, size);
+            each = (busy + (travel > each ? travel : each)) * (best_size ? 1.02 : 1);
+            if (!best_size || each < best_s) {
+                best_s = each;
+                best_size = size;
+                best_dev = dev0;
+            }
+        }
+        if (!best_size)
+            return 0;
+        if ((rc = put_on(z, seq, best_dev, best_size, v->dev_node[best_dev + best_size - 1] - v->dev_node[best_dev] + 1, err)) < 0)
+            return rc;
+    }
+    return 1;
+}
+
 static double slowest(const struct zp *z)
 {
     double most = 0;
@@ -408,6 +484,19 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         for (int i = 0; i < n; i++)
             total += each_of(&z, len[i], 1);
         z.target_s = total / view->n_dev;
+        for (int ahead = 0; ahead < 3 && rc >= 0; ahead++)
+            for (int i = 0; i < N_SHARE && rc >= 0; i++) {
+                if ((rc = pack_nested(&z, shares[i] * z.target_s, ahead, err)) <= 0)
+                    continue;
+                if ((rc = make_plan(&z, remap, &plan, err)) < 0)
+                    break;
+                if (getenv("ZDEBUG")) fprintf(stderr, "nested remap %d ahead %d share %g slowest %g holds %d target %g", remap, ahead, shares[i], slowest(&z), holds(plan), z.target_s);
+                if (holds(plan))
+                    rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+                else
+                    zep_plan_free(plan);
+                if (getenv("ZDEBUG")) fprintf(stderr, " best %g\n", best_s);
+            }
         for (int size = 1; size && rc >= 0; size = size >= view->n_dev ? 0 : 2 * size < view->n_dev ? 2 * size : view->n_dev)
             for (int i = 0; i < N_SHARE && rc >= 0; i++) {
                 int32_t kept[4096];
