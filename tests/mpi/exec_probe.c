@@ -3,6 +3,7 @@
  *   exec-probe [OPTION]... LENGTH...        (under mpirun)
  *     --nodes N --devices D --nics C --tp T   layout: N x D devices of T ranks, C NICs a node
  *     --method M --capacity L --no-routing --no-remap --max-proxies X
+ *     --form F        rings that can carry it are of this form of transfer: single, double, gather, mixed; prints "forms single N double N gather N"
  *     --dim HEAD_DIM --heads N --kv-heads N
  *     --repeat R      the same again; results must have the same bits
  *     --drop STEP     the attention operations of ring step STEP are skipped (the comparison must notice)
@@ -30,10 +31,12 @@
 #include "planner/check.h"
 #include "runtime/agree.h"
 #include "runtime/exec.h"
+#include "tests/unit/form_util.h"
 #include "tests/unit/view_util.h"
 
 struct probe {
     int nodes, devices, nics, tp, repeat, drop, stall, overlap, no_progress, no_compare;
+    const char *form;
     double fwd_s, bwd_s;
     double timeout_s;
     struct zep_plan_opts opts;
@@ -72,7 +75,7 @@ static void parse(int argc, char **argv)
     static const struct option options[] = {
         {"nodes", 1, NULL, 'n'}, {"devices", 1, NULL, 'd'}, {"nics", 1, NULL, 'c'}, {"tp", 1, NULL, 't'}, {"method", 1, NULL, 'm'}, {"capacity", 1, NULL, 'l'}, {"no-routing", 0, NULL, 'r'},
         {"no-remap", 0, NULL, 'R'}, {"max-proxies", 1, NULL, 'x'}, {"dim", 1, NULL, 'D'}, {"heads", 1, NULL, 'H'}, {"kv-heads", 1, NULL, 'K'}, {"repeat", 1, NULL, 'p'}, {"drop", 1, NULL, 'o'},
-        {"stall", 1, NULL, 's'}, {"timeout", 1, NULL, 'T'}, {"overlap", 0, NULL, 'v'}, {"no-progress", 0, NULL, 'N'}, {"no-compare", 0, NULL, 'C'}, {NULL, 0, NULL, 0},
+        {"stall", 1, NULL, 's'}, {"timeout", 1, NULL, 'T'}, {"overlap", 0, NULL, 'v'}, {"no-progress", 0, NULL, 'N'}, {"no-compare", 0, NULL, 'C'}, {"form", 1, NULL, 'f'}, {NULL, 0, NULL, 0},
     };
     int c;
 
@@ -97,6 +100,7 @@ static void parse(int argc, char **argv)
         case 'v': P.overlap = 1; break;
         case 'N': P.no_progress = 1; break;
         case 'C': P.no_compare = 1; break;
+        case 'f': P.form = optarg; break;
         default: exit(2);
         }
     }
@@ -256,6 +260,7 @@ static uint64_t bits_of(const struct arrays *a, int q_row, int kv_row)
 static void start(int *argc, char ***argv)
 {
     int dev[256], nic[256];
+    int count[ZEP_N_FORM] = {0};
     struct zep_view *view;
     struct zep_error err;
 
@@ -274,6 +279,10 @@ static void start(int *argc, char ***argv)
     if (zep_plan_build(view, P.len, P.n, &P.opts, &P.plan, &err) < 0 || zep_comm_arrange(P.comm, P.plan->n_dev, P.tp, P.plan->dev_node, NULL, &err) < 0)
         die(&err);
     test_view_free(view);
+    if (P.form && (test_set_forms(P.plan, P.form, count, &err) < 0 || zep_plan_check(P.plan, P.len, P.n, NULL, NULL, &err) < 0))
+        die(&err);
+    if (P.form && zep_comm_rank(P.comm) == 0)
+        printf("forms single %d double %d gather %d\n", count[ZEP_FORM_SINGLE], count[ZEP_FORM_DOUBLE], count[ZEP_FORM_GATHER]);
     zep_comm_set_timeout(P.comm, P.timeout_s);
     zep_comm_set_phase(P.comm, "attention");
     if (zep_agree_value(P.comm, P.plan->digest, "plan digest", &err) < 0 || zep_kernels_select(&P.real, &err) < 0)

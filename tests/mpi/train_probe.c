@@ -2,6 +2,7 @@
  *
  *   train-probe data PREFIX
  *   train-probe run OUT JOB.yaml [--resume-dir DIR] [--save-dir DIR] [--steps N] [--gradient-at STEP] [--mutant NAME]     (under mpirun)
+ *       --form F: rings that can carry it are of this form of transfer (single, double, gather, mixed); prints "forms single N double N gather N"
  *   train-probe compare A B GRADIENT_TOLERANCE LOSS_TOLERANCE
  *
  * OUT: text: "loss STEP VALUE NORM", "gradient STEP", then one line a tensor with its values in OUT.STEP.f32. */
@@ -20,6 +21,7 @@
 #include "runtime/agree.h"
 #include "runtime/checkpoint.h"
 #include "runtime/train.h"
+#include "tests/unit/form_util.h"
 
 /* --- data: documents of 1 to 600 tokens; half of the tokens are of a few kinds, others follow from the two before --- */
 static int make_data(const char *prefix)
@@ -50,6 +52,21 @@ static int make_data(const char *prefix)
 fail:
     fprintf(stderr, "train-probe: %s\n", err.text);
     return 1;
+}
+
+/* --- forms of transfer: every plan is changed on its way to the trainer (linked with --wrap=zep_plan_build) --- */
+static const char *wanted_form;
+static int n_of_form[ZEP_N_FORM];
+
+int __real_zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
+int __wrap_zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
+int __wrap_zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    int rc = __real_zep_plan_build(view, len, n, opts, plan_out, err);
+
+    if (rc == ZEP_OK && wanted_form && (rc = test_set_forms(*plan_out, wanted_form, n_of_form, err)) < 0)
+        zep_plan_free(*plan_out);
+    return rc;
 }
 
 /* --- mutants: each is a mistake that the comparison must notice --- */
@@ -232,6 +249,8 @@ static int run_probe(const struct probe *p, struct zep_comm *comm, struct zep_er
     if ((rc = zep_comm_arrange(comm, view->n_dev, 1, view->dev_node, NULL, err)) < 0)
         return rc;
     rc = train(p, comm, job, view, set, f, err);
+    if (f && wanted_form)
+        printf("forms single %d double %d gather %d\n", n_of_form[ZEP_FORM_SINGLE], n_of_form[ZEP_FORM_DOUBLE], n_of_form[ZEP_FORM_GATHER]);
     if (f && fclose(f) != 0 && rc == ZEP_OK)
         rc = zep_error_set(err, ZEP_EIO, "%s: cannot be written", p->out);
     zep_dataset_close(set);
@@ -259,6 +278,8 @@ static int cmd_run(int argc, char **argv)
             p.gradient_at = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--mutant") == 0)
             p.mutant = argv[i + 1];
+        else if (strcmp(argv[i], "--form") == 0)
+            wanted_form = argv[i + 1];
         else
             return 2;
     }

@@ -52,6 +52,39 @@ check "fewer sequences than ranks" 8 --nodes 2 --nics 2 --capacity 64 33
 check "heads without groups, dim 32" 4 --nodes 2 --heads 3 --kv-heads 3 --dim 32 --capacity 96 200 50 7
 check "tensor-parallel degree 2: hops between equal t" 8 --nodes 2 --nics 2 --tp 2 --capacity 190 500 90 61 13 7
 
+# form F NEEDED NAME NP ARGS...: the same with another form of transfer; NEEDED rings at least have it
+form()
+{
+    local f=$1 needed=$2 name=$3
+    shift 3
+    exec_probe "$@" --form "$f"
+    awk -v f="$f" -v n="$needed" '$1 == "forms" { have = f == "mixed" ? ($5 > 0 && $7 > 0 ? n : 0) : f == "double" ? $5 : $7 } END { exit !(have >= n) }' <<<"$out"
+    local used=$?
+    if small && [ $used -eq 0 ]; then ok 0 "$name"; else ok 1 "$name"; diag "status $status, used $used: $line $(tail -n 3 <<<"$err")"; fi
+}
+
+for f in double gather; do
+    # shellcheck disable=SC2046
+    form $f 1 "$f, lengths 1 to 35, 2 nodes of 4" 8 --method te-cp --nodes 2 --dim 16 $(seq 1 35)
+    # shellcheck disable=SC2046
+    form $f 1 "$f, lengths 1 to 35, 4 nodes of 2" 8 --method te-cp --nodes 4 --dim 16 $(seq 1 35)
+    form $f 1 "$f, 4 nodes of 1" 4 --method te-cp --nodes 4 9 7 8 12 8 300
+    form $f 1 "$f, 3 nodes of 1" 3 --method te-cp --nodes 3 9 7 8 12 8 300
+    form $f 1 "$f, 2 nodes of 1" 2 --method te-cp --nodes 2 9 7 8 12 8 300
+    form $f 1 "$f, 2 nodes of 3" 6 --method te-cp --nodes 2 9 7 8 12 8 300
+    form $f 1 "$f, all three zones, 2 nodes of 4" 8 --nodes 2 --nics 2 --capacity 96 500 90 61 13 7
+    form $f 1 "$f, tensor-parallel degree 2" 8 --nodes 2 --tp 2 --method te-cp 190 500 90 61 13 7
+done
+for g in 2 3 4 8; do
+    form gather 1 "gather in one node, G = $g" $g --method te-cp 9 7 8 12 8 300
+done
+form mixed 1 "forms mixed, 4 nodes of 2" 8 --nodes 4 --nics 2 --capacity 80 220 160 150 33 21 13 7 5
+exec_probe 8 --nodes 2 --method te-cp --form double --repeat 3 500 90 61 13 7
+first=$bits
+ok $((status != 0)) "double: three repetitions give the same bits"
+exec_probe 8 --nodes 2 --method te-cp --form double 500 90 61 13 7
+is "$bits" "$first" "double: another run gives the same bits"
+
 # the same bits every time, and from every instruction set the same plan
 exec_probe 8 --nodes 2 --nics 2 --capacity 96 --repeat 3 500 90 61 13 7
 first=$bits

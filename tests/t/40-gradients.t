@@ -92,6 +92,19 @@ is "$zones" 3 "the layout of eight ranks has all three zones"
 micro=$(awk '$1 == "loss" { print ($6 > 1) }' "$tmp/eight-micro.1")
 is "$micro" 1 "a smaller capacity makes several micro-steps"
 
+# other forms of transfer
+for layout in "eight:8:double" "eight:8:gather" "eight-te-cp:8:double" "eight-te-cp:8:gather" "four-te-cp:4:double" "three:3:double" "eight-micro:8:double" "two:2:gather"; do
+    IFS=: read -r name np form <<<"$layout"
+    stage=1
+    go "$np" "$tmp/form.1" "$tmp/$name.yaml" --steps 1 --gradient-at 1 --form "$form"
+    awk -v f="$form" '$1 == "forms" { n = f == "double" ? $5 : $7 } END { exit !n }' <<<"$out"
+    ok $? "$name: some ring is of the form $form"
+    same "$tmp/form.1" "$name, $form: gradients at step 1" 1e-5 1e-5
+    stage=51
+    go "$np" "$tmp/form.51" "$tmp/$name.yaml" --resume-dir "$tmp/trained" --steps 51 --gradient-at 51 --form "$form"
+    same "$tmp/form.51" "$name, $form: gradients at trained weights" 1e-5 1e-5
+done
+
 # twenty steps, with AdamW, and with plain SGD at full learning rate from step 1
 for opt in adamw sgd; do
     if [ $opt = sgd ]; then
@@ -119,6 +132,12 @@ done
 
 # each of these mistakes must show
 job eight "nodes:2 dev:4 nic:2" capacity=150
+job eight-te-cp "nodes:2 dev:4 nic:2" capacity=150 method=te-cp
+for form in double gather; do
+    go 8 "$tmp/mutant" "$tmp/eight-te-cp.yaml" --steps 1 --gradient-at 1 --mutant ring-step-dropped --form $form
+    run "$probe" compare "$tmp/base.1" "$tmp/mutant" 1e-5 1e-5
+    ok $((status == 0)) "a dropped step of the form $form is noticed"
+done
 for mutant in mean-per-rank ring-step-dropped dkv-not-returned positions-not-restarted label-across-documents; do
     go 8 "$tmp/mutant" "$tmp/eight.yaml" --steps 1 --gradient-at 1 --mutant $mutant
     ran=$status
