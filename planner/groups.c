@@ -188,3 +188,11 @@ int zep_groups_join(struct zep_groups *g, int i)
     g->n--;
     return 1;
 }
+
+int zep_groups_holds(const struct zep_plan *plan)
+{
+    for (int d = 0; d < plan->n_dev; d++)
+        if (plan->attn_tok[d] > plan->capacity_tok)
+            return 0;
+    return 1;
+}

@@ -31,6 +31,8 @@ int zep_groups_pack(struct zep_groups *g);
 int zep_groups_split(struct zep_groups *g, int i);
 int zep_groups_join(struct zep_groups *g, int i);
 double zep_groups_makespan(const struct zep_groups *g);
+/* Is every device within its capacity? Remainder tokens of several rings may exceed it by a few. */
+int zep_groups_holds(const struct zep_plan *plan);
 int zep_groups_plan(const struct zep_groups *g, const struct zep_plan_opts *opts, enum zep_form form, struct zep_plan **plan_out, struct zep_error *err);
 
 #endif

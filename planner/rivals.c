@@ -230,15 +230,6 @@ out:
     return rc;
 }
 
-/* Is every device within its capacity, remainders of several groups included? */
-static int holds(const struct zep_plan *plan)
-{
-    for (int d = 0; d < plan->n_dev; d++)
-        if (plan->attn_tok[d] > plan->capacity_tok)
-            return 0;
-    return 1;
-}
-
 static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan *best = NULL, *plan;
@@ -253,7 +244,7 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
             continue;
         if ((rc = mixed_plan(&m, &plan, err)) < 0)
             break;
-        if (!holds(plan))
+        if (!zep_groups_holds(plan))
             zep_plan_free(plan);
         else if (opts->cost)
             rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);

@@ -1,56 +1,92 @@
-/* Our method: like the paper's three zones, but everything by cost. A sequence is a malleable job: on g devices each of them is busy for its attention (which zigzag halves, quarters, ... but
- * for what small blocks waste) and its linear modules. With T the time that a perfect spread would take, a sequence gets the fewest devices on which it stays below a share of T; jobs
- * are placed longest first on the devices that are done first and have room; several shares are tried, and the refinement moves what the busiest devices hold, while the slowest resource gets faster.
- * Rings inside nodes are single, rings over nodes double. Linear modules stay where attention left the tokens, or tokens are moved to equal shares, whichever is predicted to be faster. */
+/* Our method: the paper's three zones, everything by cost. A sequence is a malleable job: on g devices each of them is busy for its attention (which zigzag divides evenly, but for what small
+ * blocks waste) and, where tokens stay, its linear modules. With T the time that a perfect spread would take, a sequence gets the fewest devices on which it stays below a share of T, or a few more where it
+ * is done earlier there; it goes, longest first, to the aligned block of that many devices which is least busy and has room. Blocks of different sizes are nested: a device may be in one of each.
+ * That is done for several shares; what the busiest devices hold is then placed anew, on other blocks or over more or fewer devices, while the busiest resource becomes less busy (a number of tries that
+ * follows from the input, design, section 4). The most promising placements are simulated; the fastest is the plan. Rings over nodes are double. Linear modules stay where attention left the tokens,
+ * or tokens are moved to equal shares: both are among the candidates.
+ *
+ * How long a device takes is estimated as its computing, and what of the last crossings of its rings over nodes the rest of its computing does not hide; NICs of a node are a resource of their own. */
 #include "config.h"
 #include "planner/groups.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/arena.h"
 
-#define N_SHARE 6
+static const double shares[] = {1.0, 0.8, 0.62, 0.48, 0.36, 0.25};
+#define N_SHARE ((int)(sizeof shares / sizeof shares[0]))
+#define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
+#define MAX_KEPT 12
+#define MAX_SIZE 40
 
-struct job { /* a sequence on a set of devices */
-    int32_t item0, n; /* range in items, ascending */
-    int32_t n_node;
-    double each_s, travel_s; /* of each device: computing; of its port or NICs */
+struct job { /* a sequence on [dev0, dev0 + size[k]) */
+    int32_t dev0, k;
+};
+
+struct times { /* of a sequence in a degree: seconds of both passes of a layer */
+    double busy;  /* computing on each device */
+    double tail;  /* its last crossing between nodes */
+    double nic;   /* all its crossings: the NICs of each of its nodes */
+};
+
+struct load { /* of a device */
+    double inter, rest; /* computing for rings over nodes, for all else */
+    double tail;
+    int64_t tok;
+};
+
+struct candidate {
+    struct job *job; /* [n_seq] */
+    double slowest_s;
+    int remap;
 };
 
 struct zp {
-    struct zep_groups g; /* lengths by descending size; its groups are not used */
+    struct zep_groups g;    /* lengths by descending size; its groups are not used */
+    const struct zep_view *view;
     const struct zep_plan_opts *opts;
-    double token_s;      /* linear modules that count where tokens are; 0: they will be moved to equal shares */
-    double target_s;     /* T */
-    double *dev_s;       /* [n_dev] computing */
-    double *link_s;      /* [n_dev] its port */
-    double *nic_s;       /* [n_node] its NICs together */
-    int64_t *dev_tok;
-    struct job *job;     /* [n_seq] */
-    int32_t *item, *pick, *node_pick;
-    double *node_key;
-    int n_item, cap_item;
+    int per_node, n_size;
+    int size[MAX_SIZE];     /* degrees, ascending; the last is everything */
+    double token_s;         /* linear modules that count where tokens are; 0: they will be moved to equal shares */
+    double extra_s;         /* then: what they add to every device */
+    double *node_bw;        /* [n_node] NICs together, bytes/s */
+    struct times (*t)[MAX_SIZE]; /* [n_seq] */
+    struct load *dev;       /* [n_dev] */
+    double *nic_s;          /* [n_node] */
+    struct job *job;        /* [n_seq] */
+    int n_kept;
+    struct candidate kept[MAX_KEPT]; /* ascending slowest_s */
 };
-
-static int node_devs(const struct zp *z, int node)
-{
-    return z->g.view->node_dev0[node + 1] - z->g.view->node_dev0[node];
-}
 
 static void zp_free(struct zp *z)
 {
     zep_groups_free(&z->g);
-    free(z->dev_s);
-    free(z->link_s);
+    free(z->node_bw);
+    free(z->t);
+    free(z->dev);
     free(z->nic_s);
-    free(z->dev_tok);
     free(z->job);
-    free(z->item);
-    free(z->pick);
-    free(z->node_pick);
-    free(z->node_key);
+    for (int i = 0; i < z->n_kept; i++)
+        free(z->kept[i].job);
+}
+
+/* Powers of two in a node, whole nodes times powers of two, everything. */
+static void set_sizes(struct zp *z)
+{
+    int n_dev = z->view->n_dev;
+
+    z->per_node = zep_groups_per_node(z->view);
+    for (int s = 1; s < n_dev && z->n_size < MAX_SIZE - 1; z->n_size++) {
+        z->size[z->n_size] = s;
+        if (!z->per_node)
+            s = n_dev;
+        else if (s < z->per_node)
+            s = z->per_node % (2 * s) == 0 ? 2 * s : z->per_node;
+        else
+            s = n_dev % (2 * s) == 0 ? 2 * s : n_dev;
+    }
+    z->size[z->n_size++] = n_dev;
 }
 
 static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err)
@@ -60,317 +96,99 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
     memset(z, 0, sizeof *z);
     if ((rc = zep_groups_init(&z->g, view, len, n, opts, err)) < 0)
         return rc;
+    z->view = view;
     z->opts = opts;
-    z->dev_s = zep_calloc((size_t)view->n_dev, sizeof *z->dev_s);
-    z->link_s = zep_calloc((size_t)view->n_dev, sizeof *z->link_s);
+    set_sizes(z);
+    z->node_bw = zep_calloc((size_t)view->n_node, sizeof *z->node_bw);
+    z->t = zep_calloc((size_t)n + 1, sizeof *z->t);
+    z->dev = zep_calloc((size_t)view->n_dev, sizeof *z->dev);
     z->nic_s = zep_calloc((size_t)view->n_node, sizeof *z->nic_s);
-    z->dev_tok = zep_calloc((size_t)view->n_dev, sizeof *z->dev_tok);
     z->job = zep_calloc((size_t)n + 1, sizeof *z->job);
-    z->pick = zep_calloc((size_t)view->n_dev, sizeof *z->pick);
-    z->node_pick = zep_calloc((size_t)view->n_node, sizeof *z->node_pick);
-    z->node_key = zep_calloc((size_t)view->n_node, sizeof *z->node_key);
-    if (!z->dev_s || !z->link_s || !z->nic_s || !z->dev_tok || !z->job || !z->pick || !z->node_pick || !z->node_key) {
+    if (!z->node_bw || !z->t || !z->dev || !z->nic_s || !z->job) {
         zp_free(z);
         return zep_error_nomem(err, "plan");
     }
+    for (int i = 0; i < view->n_node; i++)
+        for (int c = view->node_nic0[i]; c < view->node_nic0[i + 1]; c++)
+            z->node_bw[i] += view->nic_bw[c];
     return ZEP_OK;
+}
+
+static int n_node_of(const struct zp *z, int k)
+{
+    return z->per_node && z->size[k] > z->per_node ? z->size[k] / z->per_node : z->size[k] == z->view->n_dev ? z->view->n_node : 1;
+}
+
+/* Times of all sequences in all degrees; T. */
+static double set_times(struct zp *z)
+{
+    const struct zep_cost *c = z->g.cost;
+    double total = 0;
+
+    for (int i = 0; i < z->g.n_seq; i++)
+        for (int k = 0; k < z->n_size; k++) {
+            int size = z->size[k], nodes = n_node_of(z, k);
+            double len = (double)z->g.len[i], bytes = len / nodes;
+            struct times *t = &z->t[i][k];
+
+            *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size) + len / size * z->token_s};
+            if (nodes > 1 && z->node_bw[0] > 0) {
+                t->tail = bytes * c->dkv_row / z->node_bw[0];
+                t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
+            }
+            if (!k)
+                total += t->busy;
+        }
+    return total / z->view->n_dev;
 }
 
 /* --- placing --- */
 
-static int less_busy(const struct zp *z, int a, int b)
+static int64_t share_of(const struct zp *z, int seq, int k)
 {
-    if (z->dev_s[a] != z->dev_s[b])
-        return z->dev_s[a] < z->dev_s[b];
-    if (z->dev_tok[a] != z->dev_tok[b])
-        return z->dev_tok[a] < z->dev_tok[b];
-    return a < b;
+    return z->g.len[seq] / z->size[k] + (z->g.len[seq] % z->size[k] != 0);
 }
 
-/* The k least busy devices of a node with room for share tokens, ascending, into out: how busy the busiest of them is, or negative where there are fewer. */
-static double least_of_node(struct zp *z, int node, int k, int64_t share, int32_t *out)
+static double done_s(const struct load *l)
 {
-    int n = 0, d0 = z->g.view->node_dev0[node];
-    int32_t *pick = z->pick;
+    return l->inter + (l->tail > l->rest ? l->tail : l->rest);
+}
 
-    for (int d = d0; d < d0 + node_devs(z, node); d++)
-        if (z->dev_tok[d] + share <= z->g.cap)
-            pick[n++] = d;
-    if (n < k)
-        return -1;
-    for (int i = 1; i < n; i++) { /* few: a node's */
-        int32_t d = pick[i];
-        int j = i;
+static void account(struct zp *z, int seq, int k, int dev0, int sign)
+{
+    const struct times *t = &z->t[seq][k];
+    int64_t share = share_of(z, seq, k);
+    int over = n_node_of(z, k) > 1;
 
-        for (; j > 0 && less_busy(z, d, pick[j - 1]); j--)
-            pick[j] = pick[j - 1];
-        pick[j] = d;
+    for (int d = dev0; d < dev0 + z->size[k]; d++) {
+        *(over ? &z->dev[d].inter : &z->dev[d].rest) += sign * t->busy;
+        z->dev[d].tail += sign * t->tail;
+        z->dev[d].tok += sign * share;
     }
-    for (int i = 0; i < k; i++) { /* ascending */
-        int32_t d = pick[i];
-        int j = i;
-
-        for (; j > 0 && out[j - 1] > d; j--)
-            out[j] = out[j - 1];
-        out[j] = d;
-    }
-    return z->dev_s[pick[k - 1]];
+    for (int i = z->view->dev_node[dev0]; over && i <= z->view->dev_node[dev0 + z->size[k] - 1]; i++)
+        z->nic_s[i] += sign * t->nic;
+    if (sign > 0)
+        z->job[seq] = (struct job){dev0, k};
 }
 
-static int room(struct zp *z, int n, struct zep_error *err)
+/* The least busy aligned block of a degree that has room: how busy its busiest device is; negative: none. */
+static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
 {
-    if (n > z->cap_item - z->n_item) {
-        int cap = 2 * z->cap_item + n + 256;
-        int32_t *item = zep_reallocarray(z->item, (size_t)cap, sizeof *item);
-
-        if (!item)
-            return zep_error_nomem(err, "plan");
-        z->item = item;
-        z->cap_item = cap;
-    }
-    return ZEP_OK;
-}
-
-static void account(struct zp *z, int seq, int sign)
-{
-    const struct job *j = &z->job[seq];
-    int64_t len = z->g.len[seq], share = len / j->n + (len % j->n != 0);
-
-    for (int i = 0; i < j->n; i++) {
-        int d = z->item[j->item0 + i];
-
-        z->dev_s[d] += sign * j->each_s;
-        z->dev_tok[d] += sign * share;
-        z->link_s[d] += sign * j->travel_s;
-    }
-}
-
-static double each_of(const struct zp *z, int64_t len, int g)
-{
-    return zep_estimate_attn(z->g.cost, len, g) + (double)len / g * z->token_s;
-}
-
-/* On k devices of the node that is done first with it: 1 placed, 0 no room, negative error. */
-static int place_in_node(struct zp *z, int seq, int k, struct zep_error *err)
-{
-    int64_t len = z->g.len[seq], share = len / k + (len % k != 0);
-    double best = -1;
-    int rc, node = -1;
-
-    if ((rc = room(z, k, err)) < 0)
-        return rc;
-    for (int i = 0; i < z->g.view->n_node; i++) {
-        double busy;
-
-        if (node_devs(z, i) < k)
-            continue;
-        busy = least_of_node(z, i, k, share, z->item + z->n_item);
-        if (busy >= 0 && (node < 0 || busy < best)) {
-            node = i;
-            best = busy;
-        }
-    }
-    if (node < 0)
-        return 0;
-    least_of_node(z, node, k, share, z->item + z->n_item);
-    z->job[seq] = (struct job){z->n_item, k, 1, each_of(z, len, k), k > 1 ? zep_estimate_travel(z->g.cost, z->g.view, len, k, 1) : 0};
-    z->n_item += k;
-    account(z, seq, 1);
-    return 1;
-}
-
-/* On all devices of the k least busy nodes. */
-static int place_over_nodes(struct zp *z, int seq, int k, struct zep_error *err)
-{
-    const struct zep_view *v = z->g.view;
-    int64_t len = z->g.len[seq];
-    int n = 0, g = 0, rc, per_node = node_devs(z, 0);
-
-    for (int i = 0; i < v->n_node; i++) {
-        double busy = 0;
-        int64_t most = 0;
-
-        for (int d = v->node_dev0[i]; d < v->node_dev0[i + 1]; d++) {
-            busy = z->dev_s[d] > busy ? z->dev_s[d] : busy;
-            most = z->dev_tok[d] > most ? z->dev_tok[d] : most;
-        }
-        if (most + len / ((int64_t)k * per_node) + 1 > z->g.cap)
-            continue;
-        z->node_key[i] = busy;
-        z->node_pick[n++] = i;
-    }
-    if (n < k)
-        return 0;
-    for (int i = 0; i < k; i++) {
-        int best = i;
-        int32_t t;
-
-        for (int j = i + 1; j < n; j++)
-            if (z->node_key[z->node_pick[j]] < z->node_key[z->node_pick[best]])
-                best = j;
-        t = z->node_pick[i];
-        z->node_pick[i] = z->node_pick[best];
-        z->node_pick[best] = t;
-    }
-    for (int i = 1; i < k; i++) {
-        int32_t t = z->node_pick[i];
-        int j = i;
-
-        for (; j > 0 && z->node_pick[j - 1] > t; j--)
-            z->node_pick[j] = z->node_pick[j - 1];
-        z->node_pick[j] = t;
-    }
-    for (int i = 0; i < k; i++)
-        g += node_devs(z, z->node_pick[i]);
-    if ((rc = room(z, g, err)) < 0)
-        return rc;
-    z->job[seq] = (struct job){z->n_item, g, k, each_of(z, len, g), zep_estimate_travel(z->g.cost, v, len, g, k)};
-    for (int i = 0; i < k; i++)
-        for (int d = v->node_dev0[z->node_pick[i]]; d < v->node_dev0[z->node_pick[i] + 1]; d++)
-            z->item[z->n_item++] = d;
-    account(z, seq, 1);
-    return 1;
-}
-
-/* Every sequence with limit_s at most on each of its devices, where more devices help. step: ring sizes in a node are powers of two, or any. */
-__attribute__((unused)) static int place_all(struct zp *z, double limit_s, int any_size, struct zep_error *err)
-{
-    const struct zep_view *v = z->g.view;
-    int most = 1, per_node = zep_groups_per_node(v), rc = 1;
-
-    z->n_item = 0;
-    memset(z->dev_s, 0, (size_t)v->n_dev * sizeof *z->dev_s);
-    memset(z->link_s, 0, (size_t)v->n_dev * sizeof *z->link_s);
-    memset(z->dev_tok, 0, (size_t)v->n_dev * sizeof *z->dev_tok);
-    for (int i = 0; i < v->n_node; i++)
-        most = node_devs(z, i) > most ? node_devs(z, i) : most;
-    for (int k = 0; k < z->g.n_seq; k++) {
-        int seq = z->g.sorted[k], size = 1, done = 0, nodes = 2;
-        int64_t len = z->g.len[seq];
-
-        while (size < most && (len / size + 1 > z->g.cap || each_of(z, len, size) > limit_s))
-            size = any_size ? size + 1 : 2 * size < most ? 2 * size : most;
-        if (!per_node || v->n_node == 1 || (len / size < z->g.cap && each_of(z, len, size) <= limit_s))
-            for (; size <= most && !done; size = any_size ? size + 1 : size == most ? most + 1 : 2 * size < most ? 2 * size : most)
-                if ((done = place_in_node(z, seq, size, err)) < 0)
-                    return done;
-        for (; !done && nodes <= v->n_node && per_node; nodes++) {
-            if (nodes < v->n_node && (each_of(z, len, nodes * per_node) > limit_s || len / ((int64_t)nodes * per_node) + 1 > z->g.cap))
-                continue;
-            if ((done = place_over_nodes(z, seq, nodes, err)) < 0)
-                return done;
-        }
-        if (!done && (done = place_over_nodes(z, seq, v->n_node, err)) < 0)
-            return done;
-        if (!done)
-            return 0;
-    }
-    return rc;
-}
-
-/* --- blocks: each device is in at most one block; a sequence goes to a block, or whole to one device --- */
-
-static int block_nodes(const struct zp *z, int i)
-{
-    return z->g.view->dev_node[z->g.dev0[i + 1] - 1] - z->g.view->dev_node[z->g.dev0[i]] + 1;
-}
-
-static int put_on(struct zp *z, int seq, int dev0, int size, int n_node, struct zep_error *err)
-{
-    int64_t len = z->g.len[seq];
-    int rc = room(z, size, err);
-
-    if (rc < 0)
-        return rc;
-    z->job[seq] = (struct job){z->n_item, size, n_node, each_of(z, len, size), size > 1 ? zep_estimate_travel(z->g.cost, z->g.view, len, size, n_node) : 0};
-    for (int i = 0; i < size; i++)
-        z->item[z->n_item++] = dev0 + i;
-    account(z, seq, 1);
-    return 1;
-}
-
-static int pack_blocks(struct zp *z, double limit_s, struct zep_error *err)
-{
-    const struct zep_view *v = z->g.view;
-
-    z->n_item = 0;
-    memset(z->dev_s, 0, (size_t)v->n_dev * sizeof *z->dev_s);
-    memset(z->link_s, 0, (size_t)v->n_dev * sizeof *z->link_s);
-    memset(z->dev_tok, 0, (size_t)v->n_dev * sizeof *z->dev_tok);
-    for (int k = 0; k < z->g.n_seq; k++) {
-        int seq = z->g.sorted[k], one = -1, best = -1, last_size = 0, last_nodes = 0, rc;
-        int64_t len = z->g.len[seq];
-        double one_s = 0, best_s = 0, each = 0, whole = each_of(z, len, 1);
-
-        for (int d = 0; d < v->n_dev; d++)
-            if (z->dev_tok[d] + len <= z->g.cap && (one < 0 || less_busy(z, d, one)))
-                one = d;
-        if (one >= 0)
-            one_s = z->dev_s[one] + whole;
-        for (int i = 0; i < z->g.n && (one < 0 || one_s > limit_s); i++) {
-            int size = z->g.dev0[i + 1] - z->g.dev0[i], nodes = block_nodes(z, i), fits = 1;
-            double busy = 0;
-
-            if (size == 1)
-                continue;
-            for (int d = z->g.dev0[i]; d < z->g.dev0[i + 1] && fits; d++) {
-                fits = z->dev_tok[d] + len / size + (len % size != 0) <= z->g.cap;
-                busy = z->dev_s[d] > busy ? z->dev_s[d] : busy;
-            }
-            if (!fits)
-                continue;
-            if (size != last_size || nodes != last_nodes) {
-                double travel = zep_estimate_travel(z->g.cost, v, len, size, nodes), attn = zep_estimate_attn(z->g.cost, len, size);
-
-                each = each_of(z, len, size) + (travel > attn ? travel - attn : 0);
-                last_size = size;
-                last_nodes = nodes;
-            }
-            if (best < 0 || busy + each < best_s) {
-                best = i;
-                best_s = busy + each;
-            }
-        }
-        if (one < 0 && best < 0)
-            return 0;
-        if (best >= 0 && (one < 0 || (one_s > limit_s && best_s < one_s)))
-            rc = put_on(z, seq, z->g.dev0[best], z->g.dev0[best + 1] - z->g.dev0[best], block_nodes(z, best), err);
-        else
-            rc = put_on(z, seq, one, 1, 1, err);
-        if (rc < 0)
-            return rc;
-    }
-    return 1;
-}
-
-/* --- nested: aligned blocks of every degree; a device may be in one of each --- */
-
-static int next_size(const struct zp *z, int size)
-{
-    int n_dev = z->g.view->n_dev, per_node = zep_groups_per_node(z->g.view);
-
-    if (size >= n_dev)
-        return 0;
-    if (per_node && size < per_node)
-        return 2 * size <= per_node && per_node % (2 * size) == 0 ? 2 * size : per_node;
-    return 2 * size < n_dev && n_dev % (2 * size) == 0 ? 2 * size : n_dev;
-}
-
-static double best_block(const struct zp *z, int64_t len, int size, int *dev0_out)
-{
-    const struct zep_view *v = z->g.view;
-    int64_t share = len / size + (len % size != 0);
+    int64_t room = z->g.cap - share_of(z, seq, k);
     double best = -1;
 
-    for (int d0 = 0; d0 + size <= v->n_dev; d0 += size) {
+    for (int d0 = 0; d0 + z->size[k] <= z->view->n_dev; d0 += z->size[k]) {
         double busy = 0;
-        int fits = 1;
+        int d = d0;
 
-        for (int d = d0; d < d0 + size && fits; d++) {
-            fits = z->dev_tok[d] + share <= z->g.cap;
-            busy = z->dev_s[d] > busy ? z->dev_s[d] : busy;
+        for (; d < d0 + z->size[k] && z->dev[d].tok <= room; d++) {
+            double s = done_s(&z->dev[d]);
+
+            if (best >= 0 && s >= best)
+                break;
+            busy = s > busy ? s : busy;
         }
-        if (fits && (best < 0 || busy < best)) {
+        if (d == d0 + z->size[k]) {
             best = busy;
             *dev0_out = d0;
         }
@@ -378,159 +196,228 @@ static double best_block(const struct zp *z, int64_t len, int size, int *dev0_ou
     return best;
 }
 
-static int pack_nested(struct zp *z, double limit_s, int ahead, struct zep_error *err)
+/* 1 everything has its place, 0 there is no room. */
+static int place_all(struct zp *z, double limit_s, int ahead)
 {
-    const struct zep_view *v = z->g.view;
-
-    z->n_item = 0;
-    memset(z->dev_s, 0, (size_t)v->n_dev * sizeof *z->dev_s);
-    memset(z->link_s, 0, (size_t)v->n_dev * sizeof *z->link_s);
-    memset(z->dev_tok, 0, (size_t)v->n_dev * sizeof *z->dev_tok);
-    for (int k = 0; k < z->g.n_seq; k++) {
-        int seq = z->g.sorted[k], size = 1, more = ahead, best_size = 0, best_dev = 0, rc;
-        int64_t len = z->g.len[seq];
+    memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
+    memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
+    for (int i = 0; i < z->g.n_seq; i++) {
+        int seq = z->g.sorted[i], k = 0, more = ahead, best = -1, best_dev = 0;
         double best_s = 0;
 
-        while (next_size(z, size) && each_of(z, len, size) > limit_s)
-            size = next_size(z, size);
-        for (; size && (!best_size || more > 0); size = next_size(z, size)) {
-            int dev0 = 0, nodes;
-            double busy = best_block(z, len, size, &dev0), each, travel;
+        while (k + 1 < z->n_size && z->t[seq][k].busy > limit_s)
+            k++;
+        for (; k < z->n_size && (best < 0 || more-- > 0); k++) {
+            int dev0;
+            double busy = best_block(z, seq, k, &dev0), done = (busy + z->t[seq][k].busy) * (best < 0 ? 1 : 1.02);
 
-            if (best_size)
-                more--;
-            if (busy < 0)
+            if (busy < 0 || (best >= 0 && done >= best_s))
                 continue;
-            nodes = v->dev_node[dev0 + size - 1] - v->dev_node[dev0] + 1;
-            travel = size > 1 ? zep_estimate_travel(z->g.cost, v, len, size, nodes) : 0;
-            each = each_of(z, len, size);
-            each = (busy + (travel > each ? travel : each)) * (best_size ? 1.02 : 1);
-            if (!best_size || each < best_s) {
-                best_s = each;
-                best_size = size;
-                best_dev = dev0;
-            }
+            best_s = done;
+            best = k;
+            best_dev = dev0;
         }
-        if (!best_size)
+        if (best < 0)
             return 0;
-        if ((rc = put_on(z, seq, best_dev, best_size, v->dev_node[best_dev + best_size - 1] - v->dev_node[best_dev] + 1, err)) < 0)
-            return rc;
+        account(z, seq, best, best_dev, 1);
     }
     return 1;
 }
 
-static double slowest(const struct zp *z)
-{
-    double most = 0;
+/* --- refinement --- */
 
-    for (int d = 0; d < z->g.view->n_dev; d++) {
-        most = z->dev_s[d] > most ? z->dev_s[d] : most;
-        most = z->link_s[d] > most ? z->link_s[d] : most;
+struct goal { /* smaller is better: first the busiest resource, then evenness */
+    double slowest_s, squares;
+    int dev, node; /* the busiest device, or -1 and the node whose NICs are */
+};
+
+static struct goal goal_of(const struct zp *z)
+{
+    struct goal g = {0, 0, 0, -1};
+
+    for (int d = 0; d < z->view->n_dev; d++) {
+        double s = done_s(&z->dev[d]);
+
+        if (s > g.slowest_s) {
+            g.slowest_s = s;
+            g.dev = d;
+        }
+        g.squares += s * s;
     }
-    return most;
+    for (int i = 0; i < z->view->n_node; i++)
+        if (z->nic_s[i] > g.slowest_s) {
+            g.slowest_s = z->nic_s[i];
+            g.dev = -1;
+            g.node = i;
+        }
+    return g;
 }
 
-/* --- a plan of what was placed --- */
+static int is_better(const struct goal *a, const struct goal *b)
+{
+    if (a->slowest_s < b->slowest_s * (1 - 1e-9))
+        return 1;
+    return a->slowest_s <= b->slowest_s * (1 + 1e-9) && a->squares < b->squares * (1 - 1e-9);
+}
 
-static int make_plan(const struct zp *z, int remap, struct zep_plan **plan_out, struct zep_error *err)
+static int is_on(const struct zp *z, const struct job *j, const struct goal *g)
+{
+    if (g->dev >= 0)
+        return g->dev >= j->dev0 && g->dev < j->dev0 + z->size[j->k];
+    return n_node_of(z, j->k) > 1 && z->view->dev_node[j->dev0] <= g->node && z->view->dev_node[j->dev0 + z->size[j->k] - 1] >= g->node;
+}
+
+/* Places one sequence of the busiest resource anew, the best of all ways: 1 something got better. */
+static int move_one(struct zp *z, struct goal *now, int *budget)
+{
+    struct goal best = *now;
+    int best_seq = -1, best_k = 0, best_dev = 0;
+
+    for (int i = 0; i < z->g.n_seq && *budget > 0; i++) {
+        int seq = z->g.sorted[i];
+        struct job old = z->job[seq];
+
+        if (!is_on(z, &old, now))
+            continue;
+        account(z, seq, old.k, old.dev0, -1);
+        for (int k = old.k > 2 ? old.k - 2 : 0; k < z->n_size && k <= old.k + 2; k++) {
+            struct goal g;
+            int dev0;
+
+            (*budget)--;
+            if (best_block(z, seq, k, &dev0) < 0 || (k == old.k && dev0 == old.dev0))
+                continue;
+            account(z, seq, k, dev0, 1);
+            g = goal_of(z);
+            account(z, seq, k, dev0, -1);
+            if (is_better(&g, &best)) {
+                best = g;
+                best_seq = seq;
+                best_k = k;
+                best_dev = dev0;
+            }
+        }
+        account(z, seq, old.k, old.dev0, 1);
+    }
+    if (best_seq < 0)
+        return 0;
+    account(z, best_seq, z->job[best_seq].k, z->job[best_seq].dev0, -1);
+    account(z, best_seq, best_k, best_dev, 1);
+    *now = goal_of(z);
+    return 1;
+}
+
+static void refine(struct zp *z)
+{
+    struct goal now = goal_of(z);
+    int budget = 200 + 8 * z->g.n_seq;
+
+    while (budget > 0 && move_one(z, &now, &budget))
+        ;
+}
+
+/* --- candidates --- */
+
+static int keep(struct zp *z, int remap, struct zep_error *err)
+{
+    struct candidate c = {.slowest_s = goal_of(z).slowest_s + z->extra_s, .remap = remap};
+    int at = z->n_kept;
+
+    for (int i = 0; i < z->n_kept; i++)
+        if (z->kept[i].remap == remap && !memcmp(z->kept[i].job, z->job, (size_t)z->g.n_seq * sizeof *z->job))
+            return ZEP_OK;
+    if (z->n_kept == MAX_KEPT) {
+        if (c.slowest_s >= z->kept[MAX_KEPT - 1].slowest_s)
+            return ZEP_OK;
+        c.job = z->kept[--z->n_kept].job;
+        at = z->n_kept;
+    } else if (!(c.job = zep_calloc((size_t)z->g.n_seq + 1, sizeof *c.job))) {
+        return zep_error_nomem(err, "plan");
+    }
+    memcpy(c.job, z->job, (size_t)z->g.n_seq * sizeof *c.job);
+    for (; at > 0 && z->kept[at - 1].slowest_s > c.slowest_s; at--)
+        z->kept[at] = z->kept[at - 1];
+    z->kept[at] = c;
+    z->n_kept++;
+    return ZEP_OK;
+}
+
+static int collect(struct zp *z, int remap, struct zep_error *err)
+{
+    double token_s = zep_estimate_token(z->g.cost), target_s;
+    int64_t total = 0;
+    int rc = ZEP_OK;
+
+    for (int i = 0; i < z->g.n_seq; i++)
+        total += z->g.len[i];
+    z->token_s = remap ? 0 : token_s;
+    z->extra_s = remap ? token_s * (double)total / z->view->n_dev : 0;
+    target_s = set_times(z);
+    for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
+        for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
+            if (!place_all(z, shares[i] * target_s, ahead))
+                continue;
+            if ((rc = keep(z, remap, err)) < 0)
+                break;
+            refine(z);
+            rc = keep(z, remap, err);
+        }
+    return rc;
+}
+
+static int make_plan(const struct zp *z, const struct candidate *c, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan_opts own = *z->opts;
+    int32_t *item = NULL;
     struct zep_draft draft;
     int rc;
 
-    own.remap = own.remap && remap;
+    own.remap = c->remap;
     if ((rc = zep_draft_init(&draft, z->g.n_seq, err)) < 0)
         return rc;
-    for (int k = 0; k < z->g.n_seq; k++) {
-        int seq = z->g.sorted[k], set = zep_sets_get(&draft.sets, z->item + z->job[seq].item0, z->job[seq].n, err);
+    if (!(item = zep_calloc((size_t)z->view->n_dev, sizeof *item))) {
+        rc = zep_error_nomem(err, "plan");
+        goto out;
+    }
+    for (int d = 0; d < z->view->n_dev; d++)
+        item[d] = d;
+    for (int i = 0; i < z->g.n_seq; i++) {
+        int seq = z->g.sorted[i], set = zep_sets_get(&draft.sets, item + c->job[seq].dev0, z->size[c->job[seq].k], err);
 
         if ((rc = set) < 0)
             goto out;
         draft.sets.set[set].form = ZEP_FORM_DOUBLE;
-        draft.order[k] = seq;
+        draft.order[i] = seq;
         zep_draft_place(&draft, seq, z->g.len[seq], set);
     }
-    rc = zep_plan_from_draft(z->g.view, z->g.len, &own, z->opts->routing, &draft, plan_out, err);
+    rc = zep_plan_from_draft(z->view, z->g.len, &own, z->opts->routing, &draft, plan_out, err);
 out:
+    free(item);
     zep_draft_free(&draft);
     return rc;
 }
 
-static int holds(const struct zep_plan *plan)
-{
-    for (int d = 0; d < plan->n_dev; d++)
-        if (plan->attn_tok[d] > plan->capacity_tok)
-            return 0;
-    return 1;
-}
-
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
-    static const double shares[N_SHARE] = {1.0, 0.8, 0.6, 0.45, 0.3, 0.2};
     struct zep_plan *best = NULL, *plan;
-    double best_s = 0, total;
+    double best_s = 0;
     struct zp z;
     int rc;
 
-    if (!opts->cost) /* by tokens and pairs alone there is nothing to weigh */
+    if (!opts->cost || !n) /* by tokens and pairs alone there is nothing to weigh */
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
     if ((rc = zp_init(&z, view, len, n, opts, err)) < 0)
         return rc;
-    for (int remap = 0; remap < 2 && rc >= 0; remap++) {
-        z.token_s = remap ? 0 : zep_estimate_token(opts->cost);
-        if (remap && !opts->remap)
+    rc = collect(&z, 0, err);
+    if (rc == ZEP_OK && opts->remap)
+        rc = collect(&z, 1, err);
+    for (int i = 0; i < z.n_kept && rc == ZEP_OK; i++) {
+        if ((rc = make_plan(&z, &z.kept[i], &plan, err)) < 0)
             break;
-        total = 0;
-        for (int i = 0; i < n; i++)
-            total += each_of(&z, len[i], 1);
-        z.target_s = total / view->n_dev;
-        for (int ahead = 0; ahead < 3 && rc >= 0; ahead++)
-            for (int i = 0; i < N_SHARE && rc >= 0; i++) {
-                if ((rc = pack_nested(&z, shares[i] * z.target_s, ahead, err)) <= 0)
-                    continue;
-                if ((rc = make_plan(&z, remap, &plan, err)) < 0)
-                    break;
-                if (getenv("ZDEBUG")) fprintf(stderr, "nested remap %d ahead %d share %g slowest %g holds %d target %g", remap, ahead, shares[i], slowest(&z), holds(plan), z.target_s);
-                if (holds(plan))
-                    rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
-                else
-                    zep_plan_free(plan);
-                if (getenv("ZDEBUG")) fprintf(stderr, " best %g\n", best_s);
-            }
-        for (int size = 1; size && rc >= 0; size = size >= view->n_dev ? 0 : 2 * size < view->n_dev ? 2 * size : view->n_dev)
-            for (int i = 0; i < N_SHARE && rc >= 0; i++) {
-                int32_t kept[4096];
-                if (!zep_groups_uniform(&z.g, size)) continue;
-                rc = pack_blocks(&z, shares[i] * z.target_s, err);
-                double cur = rc > 0 ? slowest(&z) : 1e30, first = cur;
-                for (int better = 1, tries = 0; better && tries < 400;) {
-                    better = 0;
-                    for (int b = 0; b < z.g.n && tries < 400; b++)
-                        for (int way = 0; way < 2 && b < z.g.n; way++) {
-                            int ng = z.g.n;
-                            memcpy(kept, z.g.dev0, (size_t)(ng + 1) * sizeof *kept);
-                            if (!(way ? zep_groups_join(&z.g, b) : zep_groups_split(&z.g, b))) continue;
-                            tries++;
-                            if (pack_blocks(&z, shares[i] * z.target_s, err) > 0 && slowest(&z) < cur * (1 - 1e-6)) {
-                                cur = slowest(&z);
-                                better = 1;
-                            } else {
-                                z.g.n = ng;
-                                memcpy(z.g.dev0, kept, (size_t)(ng + 1) * sizeof *kept);
-                            }
-                        }
-                }
-                rc = pack_blocks(&z, shares[i] * z.target_s, err);
-                if (rc <= 0) continue;
-                if ((rc = make_plan(&z, remap, &plan, err)) < 0)
-                    break;
-                if (getenv("ZDEBUG")) fprintf(stderr, "remap %d size %d share %g slowest %g -> %g holds %d target %g", remap, size, shares[i], first, slowest(&z), holds(plan), z.target_s);
-                if (holds(plan))
-                    rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
-                else
-                    zep_plan_free(plan);
-                if (getenv("ZDEBUG")) fprintf(stderr, " best %g\n", best_s);
-            }
+        if (zep_groups_holds(plan))
+            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+        else
+            zep_plan_free(plan);
     }
     zp_free(&z);
     if (rc < 0) {
