@@ -229,6 +229,21 @@ static int new_plan(const struct zep_view *view, const struct zep_plan_opts *opt
     return ZEP_OK;
 }
 
+static int remap(const struct zep_view *view, const struct zep_plan_opts *opts, const struct zep_draft *draft, struct zep_plan *plan, struct zep_error *err)
+{
+    int64_t *want = NULL;
+    int rc;
+
+    if (draft->spread != ZEP_SPREAD_EQUAL) {
+        if (!(want = zep_calloc((size_t)view->n_dev, sizeof *want)))
+            return zep_error_nomem(err, "remapping");
+        zep_remap_targets(view, plan->attn_tok, draft, opts->capacity_tok, want);
+    }
+    rc = zep_plan_remap(view, plan->attn_tok, want, plan, err);
+    free(want);
+    return rc;
+}
+
 int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const struct zep_plan_opts *opts, int routing, const struct zep_draft *draft, struct zep_plan **plan_out,
                         struct zep_error *err)
 {
@@ -247,7 +262,7 @@ int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const s
     fill_rings(draft, len, ring_of, plan);
     if ((rc = zep_plan_route(view, routing, opts->max_proxies, plan, err)) < 0 || (rc = zep_plan_derive_attn(plan, err)) < 0)
         goto err_plan;
-    if (opts->remap && (rc = zep_plan_remap(view, plan->attn_tok, plan, err)) < 0)
+    if (opts->remap && (rc = remap(view, opts, draft, plan, err)) < 0)
         goto err_plan;
     if ((rc = zep_plan_finish(plan, err)) < 0)
         goto err_plan;

@@ -27,6 +27,8 @@ void zep_sets_reset(struct zep_sets *sets); /* empty again, memory kept */
 /* The number of the set with these n items, made where it is new. Negative: out of memory (zep_status). */
 int zep_sets_get(struct zep_sets *sets, const int32_t *item, int n, struct zep_error *err);
 
+enum zep_spread { ZEP_SPREAD_EQUAL = 0, ZEP_SPREAD_NODE, ZEP_SPREAD_ALL }; /* equal shares; by time inside each node; by time over all devices */
+
 /* What a method decides: for each sequence its set of devices and its rot, and the order in which sequences of one ring come. */
 struct zep_draft {
     int n_seq;
@@ -34,6 +36,10 @@ struct zep_draft {
     int32_t *rot;   /* [n_seq] */
     int32_t *order; /* [n_seq] a permutation of the sequences */
     struct zep_sets sets;
+    /* Where tokens go for linear modules, if they are moved at all. By time: so that busy_s[d] + tokens * token_s is as even as can be. */
+    enum zep_spread spread;
+    const double *busy_s; /* [n_dev], the method's own */
+    double token_s;       /* > 0 */
 };
 
 int zep_draft_init(struct zep_draft *draft, int n_seq, struct zep_error *err);
@@ -60,8 +66,11 @@ int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, st
 /* What a remap minimises (docs/remapping.md): the largest cost over senders (the paper's), or the largest time over senders, receivers and NICs (ours). */
 enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS };
 /* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. ZEP_REMAP_LINKS for plans of the method zeppelin, ZEP_REMAP_SENDERS for others. */
-int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err);
-int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err);
+int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err);
+/* want: [n_dev] tokens in the linear layout, of the same sum; NULL: equal shares. */
+int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err);
+/* remap_targets.c: want[d] for a draft that spreads by time; no device above cap. */
+void zep_remap_targets(const struct zep_view *view, const int64_t *attn_tok, const struct zep_draft *draft, int64_t cap, int64_t *want);
 
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;

@@ -41,7 +41,7 @@ static int cmp_full(const void *a, const void *b)
 }
 
 /* Targets: equal shares; the tokens that are left over stay with the fullest devices, so that they move nothing. */
-static int set_surplus(struct zep_remap *rm, const int64_t *attn_tok, struct zep_error *err)
+static int set_surplus(struct zep_remap *rm, const int64_t *attn_tok, const int64_t *want, struct zep_error *err)
 {
     int64_t total = 0, (*key)[2] = zep_arena_alloc(rm->arena, (size_t)rm->n_dev, sizeof *key);
 
@@ -54,7 +54,7 @@ static int set_surplus(struct zep_remap *rm, const int64_t *attn_tok, struct zep
     }
     qsort(key, (size_t)rm->n_dev, sizeof *key, cmp_full);
     for (int i = 0; i < rm->n_dev; i++)
-        rm->surplus[key[i][1]] = key[i][0] - total / rm->n_dev - (i < total % rm->n_dev);
+        rm->surplus[key[i][1]] = key[i][0] - (want ? want[key[i][1]] : total / rm->n_dev + (i < total % rm->n_dev));
     for (int d = 0; d < rm->n_dev; d++) {
         int64_t s = rm->surplus[d];
         int node = rm->view->dev_node[d];
@@ -142,7 +142,7 @@ static void set_costs(struct zep_remap *rm)
     }
 }
 
-static int remap_init(struct zep_remap *rm, const int64_t *attn_tok, struct zep_error *err)
+static int remap_init(struct zep_remap *rm, const int64_t *attn_tok, const int64_t *want, struct zep_error *err)
 {
     size_t n_dev = (size_t)rm->n_dev, n_node = (size_t)rm->view->n_node;
     int rc;
@@ -164,7 +164,7 @@ static int remap_init(struct zep_remap *rm, const int64_t *attn_tok, struct zep_
         if (!rm->cost[l] || !rm->part[l])
             return zep_error_nomem(err, "remapping");
     }
-    if ((rc = set_surplus(rm, attn_tok, err)) < 0 || (rc = set_order(rm, err)) < 0)
+    if ((rc = set_surplus(rm, attn_tok, want, err)) < 0 || (rc = set_order(rm, err)) < 0)
         return rc;
     set_costs(rm);
     return ZEP_OK;
@@ -304,7 +304,7 @@ static int make_moves(struct zep_remap *rm, struct moves *mv, struct zep_error *
     return pair_across(rm, mv, rm->part[ZEP_REMAP_SPINE], err);
 }
 
-int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err)
+int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err)
 {
     struct zep_remap rm = {.view = view, .n_dev = view->n_dev};
     struct moves mv = {0};
@@ -315,9 +315,9 @@ int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective obj
         lo = attn_tok[d] < lo ? attn_tok[d] : lo;
         hi = attn_tok[d] > hi ? attn_tok[d] : hi;
     }
-    if (hi - lo <= 1) /* balanced already */
+    if (!want && hi - lo <= 1) /* balanced already */
         return ZEP_OK;
-    if ((rc = remap_init(&rm, attn_tok, err)) < 0)
+    if ((rc = remap_init(&rm, attn_tok, want, err)) < 0)
         goto out;
     if ((rc = objective == ZEP_REMAP_LINKS ? zep_remap_links(&rm, err) : zep_remap_senders(&rm, err)) < 0)
         goto out;
@@ -330,7 +330,7 @@ out:
     return rc;
 }
 
-int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, struct zep_plan *plan, struct zep_error *err)
+int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err)
 {
-    return zep_plan_remap_for(view, strcmp(plan->method, "zeppelin") ? ZEP_REMAP_SENDERS : ZEP_REMAP_LINKS, attn_tok, plan, err);
+    return zep_plan_remap_for(view, strcmp(plan->method, "zeppelin") ? ZEP_REMAP_SENDERS : ZEP_REMAP_LINKS, attn_tok, want, plan, err);
 }

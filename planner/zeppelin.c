@@ -17,7 +17,7 @@
 static const double shares[] = {1.0, 0.8, 0.62, 0.48, 0.36, 0.25};
 #define N_SHARE ((int)(sizeof shares / sizeof shares[0]))
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
-#define MAX_KEPT 12
+#define MAX_KEPT 80
 #define MAX_SIZE 40
 
 struct job { /* a sequence on [dev0, dev0 + size[k]) */
@@ -30,8 +30,10 @@ struct times { /* of a sequence in a degree: seconds of both passes of a layer *
     double nic;   /* all its crossings: the NICs of each of its nodes */
 };
 
+enum move { MOVE_NONE = 0, MOVE_NODE, MOVE_ALL, N_MOVE }; /* tokens to where linear modules work: none, inside nodes, anywhere */
+
 struct load { /* of a device */
-    double inter, rest; /* computing for rings over nodes, for all else */
+    double linear, inter, rest; /* computing: linear modules of its tokens, attention of rings over nodes, of all else */
     double tail;
     int64_t tok;
 };
@@ -39,7 +41,7 @@ struct load { /* of a device */
 struct candidate {
     struct job *job; /* [n_seq] */
     double slowest_s;
-    int remap;
+    enum move move;
 };
 
 struct zp {
@@ -48,8 +50,11 @@ struct zp {
     const struct zep_plan_opts *opts;
     int per_node, n_size;
     int size[MAX_SIZE];     /* degrees, ascending; the last is everything */
-    double token_s;         /* linear modules that count where tokens are; 0: they will be moved to equal shares */
-    double extra_s;         /* then: what they add to every device */
+    double token_s;         /* linear modules */
+    enum move move;         /* what is looked at just now */
+    double all_s;           /* computing of all devices */
+    double *node_s;         /* [n_node] of a node's devices */
+    double *busy_s;         /* [n_dev] attention */
     double *node_bw;        /* [n_node] NICs together, bytes/s */
     struct times (*t)[MAX_SIZE]; /* [n_seq] */
     struct load *dev;       /* [n_dev] */
@@ -63,6 +68,8 @@ static void zp_free(struct zp *z)
 {
     zep_groups_free(&z->g);
     free(z->node_bw);
+    free(z->node_s);
+    free(z->busy_s);
     free(z->t);
     free(z->dev);
     free(z->nic_s);
@@ -100,11 +107,13 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
     z->opts = opts;
     set_sizes(z);
     z->node_bw = zep_calloc((size_t)view->n_node, sizeof *z->node_bw);
+    z->node_s = zep_calloc((size_t)view->n_node, sizeof *z->node_s);
+    z->busy_s = zep_calloc((size_t)view->n_dev, sizeof *z->busy_s);
     z->t = zep_calloc((size_t)n + 1, sizeof *z->t);
     z->dev = zep_calloc((size_t)view->n_dev, sizeof *z->dev);
     z->nic_s = zep_calloc((size_t)view->n_node, sizeof *z->nic_s);
     z->job = zep_calloc((size_t)n + 1, sizeof *z->job);
-    if (!z->node_bw || !z->t || !z->dev || !z->nic_s || !z->job) {
+    if (!z->node_bw || !z->node_s || !z->busy_s || !z->t || !z->dev || !z->nic_s || !z->job) {
         zp_free(z);
         return zep_error_nomem(err, "plan");
     }
@@ -131,13 +140,13 @@ static double set_times(struct zp *z)
             double len = (double)z->g.len[i], bytes = len / nodes;
             struct times *t = &z->t[i][k];
 
-            *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size) + len / size * z->token_s};
+            *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size)};
             if (nodes > 1 && z->node_bw[0] > 0) {
                 t->tail = bytes * c->dkv_row / z->node_bw[0];
                 t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
             }
             if (!k)
-                total += t->busy;
+                total += t->busy + len * z->token_s;
         }
     return total / z->view->n_dev;
 }
@@ -149,19 +158,37 @@ static int64_t share_of(const struct zp *z, int seq, int k)
     return z->g.len[seq] / z->size[k] + (z->g.len[seq] % z->size[k] != 0);
 }
 
-static double done_s(const struct load *l)
+/* When a device is done, if tokens move as they may: then linear modules even out what attention leaves. */
+static double done_s(const struct zp *z, int d)
 {
-    return l->inter + (l->tail > l->rest ? l->tail : l->rest);
+    const struct load *l = &z->dev[d];
+    double attn = l->inter + (l->tail > l->rest ? l->tail : l->rest), even;
+    int node = z->view->dev_node[d];
+
+    if (z->move == MOVE_NONE)
+        return attn + l->linear;
+    even = z->move == MOVE_NODE ? z->node_s[node] / (z->view->node_dev0[node + 1] - z->view->node_dev0[node]) : z->all_s / z->view->n_dev;
+    return (attn > even ? attn : even) + 1e-3 * attn;
+}
+
+/* Of each device that a sequence is on. */
+static double each_s(const struct zp *z, int seq, int k)
+{
+    return z->t[seq][k].busy + (double)z->g.len[seq] / z->size[k] * z->token_s;
 }
 
 static void account(struct zp *z, int seq, int k, int dev0, int sign)
 {
     const struct times *t = &z->t[seq][k];
     int64_t share = share_of(z, seq, k);
+    double linear = (double)z->g.len[seq] / z->size[k] * z->token_s;
     int over = n_node_of(z, k) > 1;
 
     for (int d = dev0; d < dev0 + z->size[k]; d++) {
         *(over ? &z->dev[d].inter : &z->dev[d].rest) += sign * t->busy;
+        z->dev[d].linear += sign * linear;
+        z->node_s[z->view->dev_node[d]] += sign * (t->busy + linear);
+        z->all_s += sign * (t->busy + linear);
         z->dev[d].tail += sign * t->tail;
         z->dev[d].tok += sign * share;
     }
@@ -182,7 +209,7 @@ static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
         int d = d0;
 
         for (; d < d0 + z->size[k] && z->dev[d].tok <= room; d++) {
-            double s = done_s(&z->dev[d]);
+            double s = done_s(z, d);
 
             if (best >= 0 && s >= best)
                 break;
@@ -201,15 +228,17 @@ static int place_all(struct zp *z, double limit_s, int ahead)
 {
     memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
     memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
+    memset(z->node_s, 0, (size_t)z->view->n_node * sizeof *z->node_s);
+    z->all_s = 0;
     for (int i = 0; i < z->g.n_seq; i++) {
         int seq = z->g.sorted[i], k = 0, more = ahead, best = -1, best_dev = 0;
         double best_s = 0;
 
-        while (k + 1 < z->n_size && z->t[seq][k].busy > limit_s)
+        while (k + 1 < z->n_size && each_s(z, seq, k) > limit_s)
             k++;
         for (; k < z->n_size && (best < 0 || more-- > 0); k++) {
             int dev0;
-            double busy = best_block(z, seq, k, &dev0), done = (busy + z->t[seq][k].busy) * (best < 0 ? 1 : 1.02);
+            double busy = best_block(z, seq, k, &dev0), done = (busy + each_s(z, seq, k)) * (best < 0 ? 1 : 1.02);
 
             if (busy < 0 || (best >= 0 && done >= best_s))
                 continue;
@@ -236,7 +265,7 @@ static struct goal goal_of(const struct zp *z)
     struct goal g = {0, 0, 0, -1};
 
     for (int d = 0; d < z->view->n_dev; d++) {
-        double s = done_s(&z->dev[d]);
+        double s = done_s(z, d);
 
         if (s > g.slowest_s) {
             g.slowest_s = s;
@@ -318,13 +347,13 @@ static void refine(struct zp *z)
 
 /* --- candidates --- */
 
-static int keep(struct zp *z, int remap, struct zep_error *err)
+static int keep(struct zp *z, struct zep_error *err)
 {
-    struct candidate c = {.slowest_s = goal_of(z).slowest_s + z->extra_s, .remap = remap};
+    struct candidate c = {.slowest_s = goal_of(z).slowest_s, .move = z->move};
     int at = z->n_kept;
 
     for (int i = 0; i < z->n_kept; i++)
-        if (z->kept[i].remap == remap && !memcmp(z->kept[i].job, z->job, (size_t)z->g.n_seq * sizeof *z->job))
+        if (z->kept[i].move == z->move && !memcmp(z->kept[i].job, z->job, (size_t)z->g.n_seq * sizeof *z->job))
             return ZEP_OK;
     if (z->n_kept == MAX_KEPT) {
         if (c.slowest_s >= z->kept[MAX_KEPT - 1].slowest_s)
@@ -342,37 +371,42 @@ static int keep(struct zp *z, int remap, struct zep_error *err)
     return ZEP_OK;
 }
 
-static int collect(struct zp *z, int remap, struct zep_error *err)
+static int collect(struct zp *z, enum move move, struct zep_error *err)
 {
-    double token_s = zep_estimate_token(z->g.cost), target_s;
-    int64_t total = 0;
+    double target_s = set_times(z);
     int rc = ZEP_OK;
 
-    for (int i = 0; i < z->g.n_seq; i++)
-        total += z->g.len[i];
-    z->token_s = remap ? 0 : token_s;
-    z->extra_s = remap ? token_s * (double)total / z->view->n_dev : 0;
-    target_s = set_times(z);
+    z->move = move;
     for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
         for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
             if (!place_all(z, shares[i] * target_s, ahead))
                 continue;
-            if ((rc = keep(z, remap, err)) < 0)
+            if ((rc = keep(z, err)) < 0)
                 break;
             refine(z);
-            rc = keep(z, remap, err);
+            rc = keep(z, err);
         }
     return rc;
 }
 
-static int make_plan(const struct zp *z, const struct candidate *c, struct zep_plan **plan_out, struct zep_error *err)
+/* What attention takes on each device. */
+static void set_busy(struct zp *z, const struct candidate *c)
+{
+    memset(z->busy_s, 0, (size_t)z->view->n_dev * sizeof *z->busy_s);
+    for (int i = 0; i < z->g.n_seq; i++)
+        for (int d = c->job[i].dev0; d < c->job[i].dev0 + z->size[c->job[i].k]; d++)
+            z->busy_s[d] += z->t[i][c->job[i].k].busy;
+}
+
+static int make_plan(struct zp *z, const struct candidate *c, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan_opts own = *z->opts;
     int32_t *item = NULL;
     struct zep_draft draft;
     int rc;
 
-    own.remap = c->remap;
+    own.remap = c->move != MOVE_NONE;
+    set_busy(z, c);
     if ((rc = zep_draft_init(&draft, z->g.n_seq, err)) < 0)
         return rc;
     if (!(item = zep_calloc((size_t)z->view->n_dev, sizeof *item))) {
@@ -390,6 +424,9 @@ static int make_plan(const struct zp *z, const struct candidate *c, struct zep_p
         draft.order[i] = seq;
         zep_draft_place(&draft, seq, z->g.len[seq], set);
     }
+    draft.spread = c->move == MOVE_NODE ? ZEP_SPREAD_NODE : ZEP_SPREAD_ALL;
+    draft.busy_s = z->busy_s;
+    draft.token_s = z->token_s;
     rc = zep_plan_from_draft(z->view, z->g.len, &own, z->opts->routing, &draft, plan_out, err);
 out:
     free(item);
@@ -408,9 +445,9 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
     if ((rc = zp_init(&z, view, len, n, opts, err)) < 0)
         return rc;
-    rc = collect(&z, 0, err);
-    if (rc == ZEP_OK && opts->remap)
-        rc = collect(&z, 1, err);
+    z.token_s = zep_estimate_token(opts->cost);
+    for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK && (opts->remap || move == MOVE_NONE) && (z.token_s > 0 || move == MOVE_NONE); move++)
+        rc = collect(&z, (enum move)move, err);
     for (int i = 0; i < z.n_kept && rc == ZEP_OK; i++) {
         if ((rc = make_plan(&z, &z.kept[i], &plan, err)) < 0)
             break;

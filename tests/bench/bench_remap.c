@@ -70,7 +70,7 @@ static void measure(int n_dev, int mixed)
             struct zep_error err;
             double t = now_s();
 
-            if (zep_plan_remap_for(&v, k ? ZEP_REMAP_LINKS : ZEP_REMAP_SENDERS, tok, &plan, &err) < 0) {
+            if (zep_plan_remap_for(&v, k ? ZEP_REMAP_LINKS : ZEP_REMAP_SENDERS, tok, NULL, &plan, &err) < 0) {
                 fprintf(stderr, "bench_remap: %s\n", err.text);
                 exit(1);
             }

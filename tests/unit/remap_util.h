@@ -105,7 +105,7 @@ static inline void case_remap(struct remap_case *c, enum zep_remap_objective obj
 {
     struct zep_error err = {0};
 
-    ck_assert_msg(zep_plan_remap_for(c->view, objective, c->tok, &c->plan, &err) == ZEP_OK, "seed %llu: %s", (unsigned long long)c->seed, err.text);
+    ck_assert_msg(zep_plan_remap_for(c->view, objective, c->tok, NULL, &c->plan, &err) == ZEP_OK, "seed %llu: %s", (unsigned long long)c->seed, err.text);
 }
 
 /* The largest time of the moves (seconds for tokens of one byte). */

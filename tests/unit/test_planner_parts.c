@@ -170,7 +170,7 @@ START_TEST(remap_optimum)
             total += tok[d] = (int64_t)zep_rng_below(&rng, d < 3 ? 30 : 8);
         tok[5] += (6 - total % 6) % 6; /* so that shares are whole */
         total += (6 - total % 6) % 6;
-        ck_assert_int_eq(zep_plan_remap(view, tok, &p, &err), ZEP_OK);
+        ck_assert_int_eq(zep_plan_remap(view, tok, NULL, &p, &err), ZEP_OK);
         for (int i = 0; i < p.n_move; i++) {
             const struct zep_plan_move *m = &p.move[i];
 

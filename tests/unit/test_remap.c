@@ -156,7 +156,7 @@ START_TEST(known)
 
         for (int k = 0; k < cases[i].n_node; k++)
             view->node_leaf[k] = cases[i].leaf[k];
-        ck_assert_int_eq(zep_plan_remap_for(view, cases[i].objective ? ZEP_REMAP_LINKS : ZEP_REMAP_SENDERS, cases[i].tok, &plan, &err), ZEP_OK);
+        ck_assert_int_eq(zep_plan_remap_for(view, cases[i].objective ? ZEP_REMAP_LINKS : ZEP_REMAP_SENDERS, cases[i].tok, NULL, &plan, &err), ZEP_OK);
         for (int k = 0; k < plan.n_move; k++)
             snprintf(got + strlen(got), sizeof got - strlen(got), "%d>%d:%d ", plan.move[k].from, plan.move[k].to, (int)plan.move[k].n);
         ck_assert_msg(!strcmp(got, cases[i].moves), "%s: %s, expected %s", cases[i].what, got, cases[i].moves);
@@ -217,7 +217,7 @@ START_TEST(by_method)
             case_make(&a, seed);
             case_make(&b, seed);
             strcpy(a.plan.method, methods[m]);
-            ck_assert_int_eq(zep_plan_remap(a.view, a.tok, &a.plan, &err), ZEP_OK);
+            ck_assert_int_eq(zep_plan_remap(a.view, a.tok, NULL, &a.plan, &err), ZEP_OK);
             case_remap(&b, m == 0 ? ZEP_REMAP_LINKS : ZEP_REMAP_SENDERS);
             ck_assert_int_eq(a.plan.n_move, b.plan.n_move);
             ck_assert(!a.plan.n_move || !memcmp(a.plan.move, b.plan.move, (size_t)a.plan.n_move * sizeof *a.plan.move));
