@@ -33,7 +33,37 @@ static int alloc_view(struct zep_view *v, struct zep_error *err)
     return ZEP_OK;
 }
 
-/* Devices of one node; a group of tp has their bandwidths together and the first one's NIC. CPU slots have no NIC unless the node has exactly one. */
+static int uses(const struct zep_device *dev, int nic)
+{
+    if (dev->nic == nic)
+        return 1;
+    for (int k = 0; dev->nic >= 0 && k < dev->n_more; k++)
+        if (dev->more[k] == nic)
+            return 1;
+    return 0;
+}
+
+/* All NICs of a plan device work together as its first one: each NIC that only plan devices of one first NIC use is counted there. */
+static void join_nics(struct zep_view *v, const struct zep_node *n, int node, int n_dev, int tp)
+{
+    int d0 = v->node_dev0[node], c0 = v->node_nic0[node];
+
+    for (int c = 0; c < n->n_nic; c++) {
+        int first = -1, several = 0;
+
+        for (int i = 0; i < n_dev * tp && i < n->n_device; i++)
+            if (uses(&n->device[i], c)) {
+                several |= first >= 0 && v->dev_nic[d0 + i / tp] != first;
+                first = v->dev_nic[d0 + i / tp];
+            }
+        if (first < 0 || several || first == c0 + c)
+            continue;
+        v->nic_bw[first] += v->nic_bw[c0 + c];
+        v->nic_bw[c0 + c] = 0;
+    }
+}
+
+/* Devices of one node; a group of tp has their bandwidths and NICs together. CPU slots have no NIC unless the node has exactly one. */
 static void fill_node(struct zep_view *v, const struct zep_node *n, int node, int n_dev, int tp)
 {
     int d0 = v->node_dev0[node], c0 = v->node_nic0[node];
@@ -53,9 +83,7 @@ static void fill_node(struct zep_view *v, const struct zep_node *n, int node, in
     }
     for (int i = 0; i < n->n_nic; i++)
         v->nic_bw[c0 + i] = n->nic[i].bw.value;
-    for (int i = 0; i < n->n_device; i++) /* further NICs of a device work together with its first */
-        for (int k = 0; n->device[i].nic >= 0 && k < n->device[i].n_more; k++)
-            v->nic_bw[c0 + n->device[i].nic] += n->nic[n->device[i].more[k]].bw.value;
+    join_nics(v, n, node, n_dev, tp);
     v->node_dev0[node + 1] = d0 + n_dev;
     v->node_nic0[node + 1] = c0 + n->n_nic;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "topology/preset.h"
 #include "topology/topo.h"
 
 static struct zep_topo *synthetic(const char *text)
@@ -434,6 +435,32 @@ START_TEST(view_cores)
 }
 END_TEST
 
+/* All NICs of a plan device work together as its first one, and count once. */
+START_TEST(view_nics)
+{
+    static const struct {
+        const char *preset;
+        int tp, dev_nic1;
+        double bw[4]; /* GB/s */
+    } cases[] = {
+        {"dgx-h100", 1, 1, {50, 50, 50, 50}}, {"dgx-h100", 2, 2, {100, 0, 100, 0}}, {"A", 1, 0, {25, 25, 25, 25}}, {"A", 2, 1, {25, 25, 25, 25}}, {"A", 4, 2, {50, 0, 50, 0}}, {"p5", 1, 4, {50, 0, 0, 0}}, {"p5", 2, 8, {100, 0, 0, 0}},
+    };
+
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        struct zep_topo *topo = NULL;
+        struct zep_view *v = NULL;
+        struct zep_error err = {0};
+
+        ck_assert_msg(zep_topo_preset(cases[i].preset, 1, &topo, &err) == ZEP_OK && zep_topo_assign_nics(topo, &err) == ZEP_OK && zep_view_new(topo, 1, 0, cases[i].tp, &v, &err) == ZEP_OK, "%s", err.text);
+        ck_assert_int_eq(v->dev_nic[1], cases[i].dev_nic1);
+        for (int c = 0; c < 4; c++)
+            ck_assert_msg(v->nic_bw[c] == cases[i].bw[c] * 1e9, "%s tp %d nic %d: %g", cases[i].preset, cases[i].tp, c, v->nic_bw[c]);
+        zep_view_free(v);
+        zep_topo_free(topo);
+    }
+}
+END_TEST
+
 static const struct {
     int n_node, dev, tp;
     const char *message;
@@ -485,6 +512,7 @@ int main(void)
     tcase_add_test(t, view_plain);
     tcase_add_test(t, view_groups);
     tcase_add_test(t, view_cores);
+    tcase_add_test(t, view_nics);
     tcase_add_loop_test(t, view_bad, 0, ROWS(bad_view));
     r = srunner_create(s);
     srunner_run_all(r, CK_NORMAL);
