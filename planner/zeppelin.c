@@ -8,7 +8,9 @@
  * How long a device takes is estimated as its computing, and what of the last crossings of its rings over nodes the rest of its computing does not hide; NICs of a node are a resource of their own. */
 #include "config.h"
 #include "planner/groups.h"
+#include "planner/sim.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,13 +30,14 @@ struct times { /* of a sequence in a degree: seconds of both passes of a layer *
     double busy;  /* computing on each device */
     double tail;  /* its last crossing between nodes */
     double nic;   /* all its crossings: the NICs of each of its nodes */
+    double port;  /* its hops inside nodes: each device's port */
 };
 
 enum move { MOVE_NONE = 0, MOVE_NODE, MOVE_ALL, N_MOVE }; /* tokens to where linear modules work: none, inside nodes, anywhere */
 
 struct load { /* of a device */
     double linear, inter, rest; /* computing: linear modules of its tokens, attention of rings over nodes, of all else */
-    double tail;
+    double tail, port;
     int64_t tok;
 };
 
@@ -53,9 +56,10 @@ struct zp {
     double token_s;         /* linear modules */
     enum move move;         /* what is looked at just now */
     double all_s;           /* computing of all devices */
+    double linear_s;        /* linear modules of a device on average */
     double *node_s;         /* [n_node] of a node's devices */
     double *busy_s;         /* [n_dev] attention */
-    double *node_bw;        /* [n_node] NICs together, bytes/s */
+    double port_bw, *node_bw; /* of a device; [n_node] NICs together; bytes/s */
     struct times (*t)[MAX_SIZE]; /* [n_seq] */
     struct load *dev;       /* [n_dev] */
     double *nic_s;          /* [n_node] */
@@ -117,6 +121,7 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
         zp_free(z);
         return zep_error_nomem(err, "plan");
     }
+    z->port_bw = view->dev_bw[0] > 0 ? view->dev_bw[0] : z->g.cost->engine.port_bw * z->g.cost->tp;
     for (int i = 0; i < view->n_node; i++)
         for (int c = view->node_nic0[i]; c < view->node_nic0[i + 1]; c++)
             z->node_bw[i] += view->nic_bw[c];
@@ -141,6 +146,8 @@ static double set_times(struct zp *z)
             struct times *t = &z->t[i][k];
 
             *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size)};
+            if (size > nodes && z->port_bw > 0)
+                t->port = len / size * ((size - nodes) * 2 * c->kv_row + size * c->dkv_row) / z->port_bw;
             if (nodes > 1 && z->node_bw[0] > 0) {
                 t->tail = bytes * c->dkv_row / z->node_bw[0];
                 t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
@@ -148,6 +155,9 @@ static double set_times(struct zp *z)
             if (!k)
                 total += t->busy + len * z->token_s;
         }
+    z->linear_s = 0;
+    for (int i = 0; i < z->g.n_seq; i++)
+        z->linear_s += (double)z->g.len[i] * z->token_s / z->view->n_dev;
     return total / z->view->n_dev;
 }
 
@@ -165,6 +175,7 @@ static double done_s(const struct zp *z, int d)
     double attn = l->inter + (l->tail > l->rest ? l->tail : l->rest), even;
     int node = z->view->dev_node[d];
 
+    attn = l->port > attn ? l->port : attn; /* transfers have the time of attention alone */
     if (z->move == MOVE_NONE)
         return attn + l->linear;
     even = z->move == MOVE_NODE ? z->node_s[node] / (z->view->node_dev0[node + 1] - z->view->node_dev0[node]) : z->all_s / z->view->n_dev;
@@ -190,6 +201,7 @@ static void account(struct zp *z, int seq, int k, int dev0, int sign)
         z->node_s[z->view->dev_node[d]] += sign * (t->busy + linear);
         z->all_s += sign * (t->busy + linear);
         z->dev[d].tail += sign * t->tail;
+        z->dev[d].port += sign * t->port;
         z->dev[d].tok += sign * share;
     }
     for (int i = z->view->dev_node[dev0]; over && i <= z->view->dev_node[dev0 + z->size[k] - 1]; i++)
@@ -274,8 +286,8 @@ static struct goal goal_of(const struct zp *z)
         g.squares += s * s;
     }
     for (int i = 0; i < z->view->n_node; i++)
-        if (z->nic_s[i] > g.slowest_s) {
-            g.slowest_s = z->nic_s[i];
+        if (z->nic_s[i] + z->linear_s > g.slowest_s) {
+            g.slowest_s = z->nic_s[i] + z->linear_s;
             g.dev = -1;
             g.node = i;
         }
@@ -434,12 +446,92 @@ out:
     return rc;
 }
 
+/* --- polishing: the simulator judges --- */
+
+/* Puts a candidate's jobs into the loads. */
+static void restore(struct zp *z, const struct candidate *c)
+{
+    z->move = c->move;
+    memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
+    memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
+    memset(z->node_s, 0, (size_t)z->view->n_node * sizeof *z->node_s);
+    z->all_s = 0;
+    for (int i = 0; i < z->g.n_seq; i++)
+        account(z, i, c->job[i].k, c->job[i].dev0, 1);
+}
+
+static int try_plan(struct zp *z, const struct candidate *c, struct zep_plan **plan_out, double *step_s, int *last_dev, struct zep_error *err)
+{
+    struct zep_plan *plan;
+    struct zep_sim *sim;
+    int rc = make_plan(z, c, &plan, err);
+
+    *step_s = -1;
+    if (rc < 0)
+        return rc;
+    if (!zep_groups_holds(plan)) {
+        zep_plan_free(plan);
+        return ZEP_OK;
+    }
+    if ((rc = zep_simulate(plan, z->view, z->g.cost, NULL, &sim, err)) < 0) {
+        zep_plan_free(plan);
+        return rc;
+    }
+    *step_s = sim->step_s;
+    *last_dev = sim->pass[1].last_dev;
+    zep_sim_free(sim);
+    *plan_out = plan;
+    return ZEP_OK;
+}
+
+static int polish(struct zp *z, struct candidate *c, struct zep_plan **plan, double *step_s, int *last_dev, int budget, struct zep_error *err)
+{
+    int rc = ZEP_OK;
+
+    for (int improved = 1; improved && budget > 0;) {
+        improved = 0;
+        int dev = *last_dev;
+        for (int i = 0; i < z->g.n_seq && budget > 0 && !improved; i++) {
+            int seq = z->g.sorted[i];
+            struct job old = c->job[seq];
+
+            if (dev < old.dev0 || dev >= old.dev0 + z->size[old.k])
+                continue;
+            for (int k = old.k > 0 ? old.k - 1 : 0; k < z->n_size && k <= old.k + 1 && budget > 0; k++) {
+                struct zep_plan *p = NULL;
+                double s;
+                int dev0, last;
+
+                restore(z, c);
+                account(z, seq, old.k, old.dev0, -1);
+                if (best_block(z, seq, k, &dev0) < 0 || (k == old.k && dev0 == old.dev0))
+                    continue;
+                c->job[seq] = (struct job){dev0, k};
+                budget--;
+                if ((rc = try_plan(z, c, &p, &s, &last, err)) < 0)
+                    return rc;
+                if (s > 0 && s < *step_s * (1 - 1e-6)) {
+                    zep_plan_free(*plan);
+                    *plan = p;
+                    *step_s = s;
+                    *last_dev = last;
+                    improved = 1;
+                    break;
+                }
+                zep_plan_free(p);
+                c->job[seq] = old;
+            }
+        }
+    }
+    return rc;
+}
+
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan *best = NULL, *plan;
     double best_s = 0;
     struct zp z;
-    int rc;
+    int best_at = 0, best_last = 0, rc;
 
     if (!opts->cost || !n) /* by tokens and pairs alone there is nothing to weigh */
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
@@ -449,13 +541,26 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
     for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK && (opts->remap || move == MOVE_NONE) && (z.token_s > 0 || move == MOVE_NONE); move++)
         rc = collect(&z, (enum move)move, err);
     for (int i = 0; i < z.n_kept && rc == ZEP_OK; i++) {
-        if ((rc = make_plan(&z, &z.kept[i], &plan, err)) < 0)
+        double s;
+        int last;
+
+        plan = NULL;
+        if ((rc = try_plan(&z, &z.kept[i], &plan, &s, &last, err)) < 0)
             break;
-        if (zep_groups_holds(plan))
-            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
-        else
+        if (plan && (!best || s < best_s)) {
+            zep_plan_free(best);
+            best = plan;
+            best_s = s;
+            best_at = i;
+            best_last = last;
+        } else {
             zep_plan_free(plan);
+        }
     }
+    double before = best_s;
+    if (best && rc == ZEP_OK)
+        rc = polish(&z, &z.kept[best_at], &best, &best_s, &best_last, 200, err);
+    if (getenv("ZDEBUG")) fprintf(stderr, "kept %d best at %d polish %g -> %g\n", z.n_kept, best_at, before, best_s);
     zp_free(&z);
     if (rc < 0) {
         zep_plan_free(best);
