@@ -16,13 +16,13 @@
 #include "planner/plan.h"
 #include "planner/sim.h"
 
-enum { OPT_MODEL = 256, OPT_DEVICE, OPT_METHODS, OPT_METHOD, OPT_CAPACITY, OPT_SLACK, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_JSON, OPT_CSV, OPT_SVG, OPT_TRACE, OPT_PASS, OPT_LIST_MODELS, OPT_LIST_DEVICES };
+enum { OPT_MODEL = 256, OPT_DEVICE, OPT_METHODS, OPT_METHOD, OPT_CAPACITY, OPT_SLACK, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_RECOMPUTE, OPT_JSON, OPT_CSV, OPT_SVG, OPT_TRACE, OPT_PASS, OPT_LIST_MODELS, OPT_LIST_DEVICES };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"methods", required_argument, NULL, OPT_METHODS}, {"method", required_argument, NULL, OPT_METHOD},
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"slack", required_argument, NULL, OPT_SLACK}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING}, {"no-remap", no_argument, NULL, OPT_NO_REMAP},
-    {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"json", no_argument, NULL, OPT_JSON}, {"csv", no_argument, NULL, OPT_CSV}, {"svg", required_argument, NULL, OPT_SVG}, {"trace", required_argument, NULL, OPT_TRACE},
+    {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"recompute", no_argument, NULL, OPT_RECOMPUTE}, {"json", no_argument, NULL, OPT_JSON}, {"csv", no_argument, NULL, OPT_CSV}, {"svg", required_argument, NULL, OPT_SVG}, {"trace", required_argument, NULL, OPT_TRACE},
     {"list-models", no_argument, NULL, OPT_LIST_MODELS}, {"list-devices", no_argument, NULL, OPT_LIST_DEVICES},
     {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
@@ -45,6 +45,7 @@ static const struct cli cli = {
     "  --method NAME      this one in detail: phases, critical path, links, memory\n"
     "  --capacity TOKENS  tokens a device may hold for attention (default: --slack)\n"
     "  --slack X          capacity as a multiple of tokens / devices (default 1.5), no more than memory holds\n"
+    "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
@@ -68,7 +69,7 @@ struct args {
     int64_t capacity;
     double slack;
     struct zep_plan_opts opts;
-    int json, csv;
+    int json, csv, recompute;
 };
 
 struct row { /* one method's prediction */
@@ -157,6 +158,9 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     case OPT_NO_REMAP:
         a->opts.remap = 0;
         break;
+    case OPT_RECOMPUTE:
+        a->recompute = 1;
+        break;
     case OPT_JSON:
         a->json = 1;
         break;
@@ -222,7 +226,9 @@ static int load_costs(const struct args *a, struct comparison *c, struct zep_err
         return rc;
     zep_log(ZEP_LOG_INFO, "model %s (%s)", model.name, model.source);
     zep_log(engine.calibrated ? ZEP_LOG_INFO : ZEP_LOG_WARN, "device %s%s (%s)", engine.name, engine.calibrated ? "" : ", not calibrated here", engine.source);
-    return zep_cost_make(&model, &engine, tp, c->view->n_dev ? c->view->dev_bw[0] / tp : 0, &c->cost, err);
+    if ((rc = zep_cost_make(&model, &engine, tp, c->view->n_dev ? c->view->dev_bw[0] / tp : 0, &c->cost, err)) == ZEP_OK && a->recompute)
+        zep_cost_recompute(&c->cost);
+    return rc;
 }
 
 /* Tokens a device: as asked, or the average with slack, no more than memory holds. */
@@ -236,7 +242,7 @@ static int choose_capacity(struct args *a, struct comparison *c, struct zep_erro
     a->opts.capacity_tok = a->capacity ? a->capacity : (int64_t)want + ((double)(int64_t)want < want);
     if (!a->capacity && c->fit < average)
         return zep_error_set(err, ZEP_EINVAL,
-                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%s a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp) or fewer tokens; --capacity predicts it all the same", c->fit,
+                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%s a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same", c->fit,
                              c->cost.engine.name,
                              zep_format_size((int64_t)((c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev)), need), average);
     if (!a->capacity && a->opts.capacity_tok > c->fit)
@@ -338,15 +344,16 @@ static int put_table(const struct comparison *c, int csv, struct zep_buf *b, str
     if (csv)
         zep_buf_puts(b, "method,step_s,tokens_s_device,over_te_cp,over_best_rival,imbalance,node_bytes,network_bytes,memory_bytes\n");
     else
-        zep_buf_printf(b, "%-16s %10s %12s %8s %8s %9s %9s %9s %9s\n", "method", "step", "tokens/s/dev", "x te-cp", "x rival", "imbalance", "node GB", "net GB", "memory");
+        zep_buf_printf(b, "%-18s %10s %12s %8s %8s %9s %9s %9s %9s\n", "method", "step", "tokens/s/dev", "x te-cp", "x rival", "imbalance", "node GB", "net GB", "memory");
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->row[i];
-        char size[ZEP_UNIT_BUF], te[16] = "-", best[16] = "-";
+        char size[ZEP_UNIT_BUF], te[16] = "-", best[16] = "-", name[64];
 
         if (!r->sim) {
-            zep_buf_printf(b, csv ? "%s,,,,,,,,\n" : "%-16s %s\n", r->method, r->why);
+            zep_buf_printf(b, csv ? "%s,,,,,,,,\n" : "%-18s %s\n", r->method, r->why);
             continue;
         }
+        snprintf(name, sizeof name, strcmp(r->plan->method, r->method) ? "%s: %s" : "%s", r->method, r->plan->method);
         if (speed_up(c, r, "te-cp") > 0)
             snprintf(te, sizeof te, "%.2f", speed_up(c, r, "te-cp"));
         if (rival)
@@ -355,7 +362,7 @@ static int put_table(const struct comparison *c, int csv, struct zep_buf *b, str
             zep_buf_printf(b, "%s,%.6g,%.6g,%s,%s,%.4f,%.6g,%.6g,%.6g\n", r->method, r->sim->step_s, r->sim->tokens_s_dev, *te == '-' ? "" : te, *best == '-' ? "" : best, imbalance(c, r), step_bytes(c, r, 0), step_bytes(c, r, 1),
                            r->sim->mem_bytes);
         else
-            zep_buf_printf(b, "%-16s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %9s%s\n", r->method, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, imbalance(c, r), step_bytes(c, r, 0) / 1e9, step_bytes(c, r, 1) / 1e9,
+            zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %9s%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, imbalance(c, r), step_bytes(c, r, 0) / 1e9, step_bytes(c, r, 1) / 1e9,
                            zep_format_size((int64_t)r->sim->mem_bytes / 1000000 * 1000000, size), r->sim->mem_bytes > c->cost.mem_bytes ? " (too much)" : "");
     }
     if (!csv && rival)

@@ -117,6 +117,15 @@ int zep_cost_make(const struct zep_model *model, const struct zep_engine *engine
     return ZEP_OK;
 }
 
+void zep_cost_recompute(struct zep_cost *c)
+{
+    double e = c->model.type_bytes, all = c->token_bytes;
+
+    c->linear_bwd_s += c->linear_fwd_s;
+    c->tp_bwd_s += c->tp_fwd_s;
+    c->token_bytes = e * c->model.hidden + 2 * c->q_row + c->kv_row + 4.0 * c->model.n_head + all / c->model.n_layer; /* the layer's input; q, o; k, v; log-sum-exp; one layer's all at a time */
+}
+
 int64_t zep_cost_fit_tokens(const struct zep_cost *cost, int n_dp)
 {
     double params = cost->model.n_layer * cost->layer_params + cost->other_params, left = 0.94 * cost->mem_bytes - params * (cost->state_bytes + cost->optim_bytes / of_max(n_dp, 1)); /* 6 % for the context, the library, and what is between allocations */

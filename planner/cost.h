@@ -67,6 +67,9 @@ int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_ou
 /* port_bw: of one device inside its node, for tensor parallelism; 0: the engine's. ZEP_EINVAL: tp does not divide the heads, or a number is missing. */
 int zep_cost_make(const struct zep_model *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err);
 
+/* Linear modules' activations are not kept but computed again in the backward pass; attention's inputs and results are kept. */
+void zep_cost_recompute(struct zep_cost *cost);
+
 /* Pairs that a block of attention costs as: n_q x n_k all visible; or the causal triangle of n tokens with themselves. Numbers below 1 are shares of blocks (chunks that only some members have). */
 double zep_cost_rect(const struct zep_cost *cost, double n_q, double n_k);
 double zep_cost_tri(const struct zep_cost *cost, double n);
