@@ -17,11 +17,11 @@
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
-    {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
+    {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
     {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
     {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
@@ -41,7 +41,11 @@ static const struct cli cli = {
     "\n"
     "Plan:\n"
     "  --capacity TOKENS  tokens a device may hold for attention\n"
-    "  --method NAME      zeppelin (default), zeppelin-paper, te-cp\n"
+    "  --method NAME      zeppelin (default), zeppelin-paper, te-cp, llama-cp, static-cp, hybrid-dp, flexsp, wlb,\n"
+    "                     packed-dp, auto (zeppelin-plan(1) says whose each is)\n"
+    "  --model NAME       plan by the costs of this model (zeppelin-sim(1), or a file); without, methods go\n"
+    "                     by tokens and pairs, and zeppelin is zeppelin-paper\n"
+    "  --device NAME      with --model: the kind of device (zeppelin-sim(1), or a file)\n"
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
@@ -60,7 +64,7 @@ static const struct cli cli = {
 struct args {
     struct zep_problem_args problem;
     int64_t micro, heads, kv_heads, head_dim;
-    const char *svg, *out, *file;
+    const char *model, *device, *svg, *out, *file;
     struct zep_plan_opts opts;
     int json, check;
 };
@@ -88,6 +92,12 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
         break;
     case OPT_METHOD:
         a->opts.method = optarg;
+        break;
+    case OPT_MODEL:
+        a->model = optarg;
+        break;
+    case OPT_DEVICE:
+        a->device = optarg;
         break;
     case OPT_MICRO:
         return parse_number("--micro-step", 0, 1 << 24, &a->micro, err);
@@ -146,6 +156,8 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
     if ((complaint = zep_problem_complaint(&a->problem)))
         return zep_cli_usage(&cli, "%s", complaint);
+    if (a->device && !a->model)
+        return zep_cli_usage(&cli, "--device needs --model: costs are of a model on a kind of device");
     if (!a->opts.capacity_tok)
         return zep_cli_usage(&cli, "no --capacity: expected the tokens that a device may hold; 1.25 to 1.5 times tokens / devices is a sane choice");
     return -1;
@@ -178,11 +190,14 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
 {
     struct zep_topo *topo = NULL;
     struct zep_view *view = NULL;
+    struct zep_cost cost;
     int n, rc;
 
     if ((rc = zep_problem_workload(&a->problem, w_out, err)) < 0 || (rc = zep_problem_cluster(&a->problem, &topo, &view, err)) < 0)
         return rc;
-    if ((rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
+    if (a->model && (rc = zep_problem_costs(a->model, a->device, topo, view, (int)a->problem.tp, &cost, err)) == ZEP_OK)
+        a->opts.cost = &cost;
+    if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
         rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err);
     }

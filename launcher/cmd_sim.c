@@ -216,17 +216,9 @@ static int parse(int argc, char **argv, struct args *a)
 
 static int load_costs(const struct args *a, struct comparison *c, struct zep_error *err)
 {
-    struct zep_model model;
-    struct zep_engine engine;
-    int tp = (int)a->problem.tp, rc;
+    int rc = zep_problem_costs(a->model, a->device, c->topo, c->view, (int)a->problem.tp, &c->cost, err);
 
-    if ((rc = zep_model_load(a->model, &model, err)) < 0)
-        return rc;
-    if ((rc = a->device ? zep_engine_load(a->device, &engine, err) : zep_engine_of_topo(c->topo, &engine, err)) < 0)
-        return rc;
-    zep_log(ZEP_LOG_INFO, "model %s (%s)", model.name, model.source);
-    zep_log(engine.calibrated ? ZEP_LOG_INFO : ZEP_LOG_WARN, "device %s%s (%s)", engine.name, engine.calibrated ? "" : ", not calibrated here", engine.source);
-    if ((rc = zep_cost_make(&model, &engine, tp, c->view->n_dev ? c->view->dev_bw[0] / tp : 0, &c->cost, err)) == ZEP_OK && a->recompute)
+    if (rc == ZEP_OK && a->recompute)
         zep_cost_recompute(&c->cost);
     return rc;
 }

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/arena.h"
+#include "common/log.h"
 #include "common/units.h"
 
 static int number(const char *name, const char *value, int64_t min, int64_t max, int is_count, int64_t *out, struct zep_error *err)
@@ -123,4 +124,19 @@ int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo
     }
     *topo_out = topo;
     return ZEP_OK;
+}
+
+int zep_problem_costs(const char *model_name, const char *device, const struct zep_topo *topo, const struct zep_view *view, int tp, struct zep_cost *cost_out, struct zep_error *err)
+{
+    struct zep_model model;
+    struct zep_engine engine;
+    int rc;
+
+    if ((rc = zep_model_load(model_name, &model, err)) < 0)
+        return rc;
+    if ((rc = device ? zep_engine_load(device, &engine, err) : zep_engine_of_topo(topo, &engine, err)) < 0)
+        return rc;
+    zep_log(ZEP_LOG_INFO, "model %s (%s)", model.name, model.source);
+    zep_log(engine.calibrated ? ZEP_LOG_INFO : ZEP_LOG_WARN, "device %s%s (%s)", engine.name, engine.calibrated ? "" : ", not calibrated here", engine.source);
+    return zep_cost_make(&model, &engine, tp, view->dev_bw[0] / tp, cost_out, err);
 }
