@@ -21,6 +21,7 @@ static const double shares[] = {1.0, 0.8, 0.62, 0.48, 0.36, 0.25};
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
 #define MAX_KEPT 80
 #define MAX_SIZE 40
+#define MAX_IN_NODE 12
 
 struct job { /* a sequence on [dev0, dev0 + size[k]) */
     int32_t dev0, k;
@@ -41,6 +42,14 @@ struct load { /* of a device */
     int64_t tok;
 };
 
+struct node_best { /* of a node, by degree inside it: the least busy aligned block */
+    double busy[MAX_IN_NODE];
+    int64_t tok[MAX_IN_NODE]; /* of its fullest device */
+    int32_t dev0[MAX_IN_NODE];
+    double squares;
+    int32_t slowest; /* device */
+};
+
 struct candidate {
     struct job *job; /* [n_seq] */
     double slowest_s;
@@ -51,11 +60,12 @@ struct zp {
     struct zep_groups g;    /* lengths by descending size; its groups are not used */
     const struct zep_view *view;
     const struct zep_plan_opts *opts;
-    int per_node, n_size;
+    int per_node, n_size, n_in_node; /* degrees; those inside a node */
+    struct node_best *nb;   /* [n_node] */
     int size[MAX_SIZE];     /* degrees, ascending; the last is everything */
     double token_s;         /* linear modules */
     enum move move;         /* what is looked at just now */
-    double all_s;           /* computing of all devices */
+    double target_s;        /* T: a perfect spread */
     double linear_s;        /* linear modules of a device on average */
     double *node_s;         /* [n_node] of a node's devices */
     double *busy_s;         /* [n_dev] attention */
@@ -72,6 +82,7 @@ static void zp_free(struct zp *z)
 {
     zep_groups_free(&z->g);
     free(z->node_bw);
+    free(z->nb);
     free(z->node_s);
     free(z->busy_s);
     free(z->t);
@@ -98,6 +109,8 @@ static void set_sizes(struct zp *z)
             s = n_dev % (2 * s) == 0 ? 2 * s : n_dev;
     }
     z->size[z->n_size++] = n_dev;
+    while (z->n_in_node < z->n_size && z->n_in_node < MAX_IN_NODE && (z->per_node ? z->size[z->n_in_node] <= z->per_node : z->size[z->n_in_node] == 1 || z->view->n_node == 1))
+        z->n_in_node++;
 }
 
 static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err)
@@ -110,6 +123,7 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
     z->view = view;
     z->opts = opts;
     set_sizes(z);
+    z->nb = zep_calloc((size_t)view->n_node, sizeof *z->nb);
     z->node_bw = zep_calloc((size_t)view->n_node, sizeof *z->node_bw);
     z->node_s = zep_calloc((size_t)view->n_node, sizeof *z->node_s);
     z->busy_s = zep_calloc((size_t)view->n_dev, sizeof *z->busy_s);
@@ -117,7 +131,7 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
     z->dev = zep_calloc((size_t)view->n_dev, sizeof *z->dev);
     z->nic_s = zep_calloc((size_t)view->n_node, sizeof *z->nic_s);
     z->job = zep_calloc((size_t)n + 1, sizeof *z->job);
-    if (!z->node_bw || !z->node_s || !z->busy_s || !z->t || !z->dev || !z->nic_s || !z->job) {
+    if (!z->nb || !z->node_bw || !z->node_s || !z->busy_s || !z->t || !z->dev || !z->nic_s || !z->job) {
         zp_free(z);
         return zep_error_nomem(err, "plan");
     }
@@ -178,7 +192,7 @@ static double done_s(const struct zp *z, int d)
     attn = l->port > attn ? l->port : attn; /* transfers have the time of attention alone */
     if (z->move == MOVE_NONE)
         return attn + l->linear;
-    even = z->move == MOVE_NODE ? z->node_s[node] / (z->view->node_dev0[node + 1] - z->view->node_dev0[node]) : z->all_s / z->view->n_dev;
+    even = z->move == MOVE_NODE ? z->node_s[node] / (z->view->node_dev0[node + 1] - z->view->node_dev0[node]) : z->target_s;
     return (attn > even ? attn : even) + 1e-3 * attn;
 }
 
@@ -186,6 +200,49 @@ static double done_s(const struct zp *z, int d)
 static double each_s(const struct zp *z, int seq, int k)
 {
     return z->t[seq][k].busy + (double)z->g.len[seq] / z->size[k] * z->token_s;
+}
+
+/* Busiest and fullest device of a block. */
+static double look(const struct zp *z, int d0, int size, int64_t *tok_out, int *dev_out)
+{
+    double busy = -1;
+    int64_t tok = 0;
+
+    for (int d = d0; d < d0 + size; d++) {
+        double s = done_s(z, d);
+
+        if (s > busy) {
+            busy = s;
+            *dev_out = d;
+        }
+        tok = z->dev[d].tok > tok ? z->dev[d].tok : tok;
+    }
+    *tok_out = tok;
+    return busy;
+}
+
+/* After something changed on a node. */
+static void update_node(struct zp *z, int node)
+{
+    struct node_best *nb = &z->nb[node];
+    int first = z->view->node_dev0[node], end = z->view->node_dev0[node + 1], dev = first;
+    int64_t tok;
+
+    for (int k = 0; k < z->n_in_node; k++)
+        for (int d0 = first; d0 + z->size[k] <= end; d0 += z->size[k]) {
+            double busy = look(z, d0, z->size[k], &tok, &dev);
+
+            if (d0 > first && busy >= nb->busy[k])
+                continue;
+            nb->busy[k] = busy;
+            nb->tok[k] = tok;
+            nb->dev0[k] = d0;
+        }
+    nb->squares = 0;
+    for (int d = first; d < end; d++)
+        nb->squares += done_s(z, d) * done_s(z, d);
+    look(z, first, end - first, &tok, &dev);
+    nb->slowest = dev;
 }
 
 static void account(struct zp *z, int seq, int k, int dev0, int sign)
@@ -199,35 +256,49 @@ static void account(struct zp *z, int seq, int k, int dev0, int sign)
         *(over ? &z->dev[d].inter : &z->dev[d].rest) += sign * t->busy;
         z->dev[d].linear += sign * linear;
         z->node_s[z->view->dev_node[d]] += sign * (t->busy + linear);
-        z->all_s += sign * (t->busy + linear);
         z->dev[d].tail += sign * t->tail;
         z->dev[d].port += sign * t->port;
         z->dev[d].tok += sign * share;
     }
     for (int i = z->view->dev_node[dev0]; over && i <= z->view->dev_node[dev0 + z->size[k] - 1]; i++)
         z->nic_s[i] += sign * t->nic;
+    for (int i = z->view->dev_node[dev0]; i <= z->view->dev_node[dev0 + z->size[k] - 1]; i++)
+        update_node(z, i);
     if (sign > 0)
         z->job[seq] = (struct job){dev0, k};
 }
 
-/* The least busy aligned block of a degree that has room: how busy its busiest device is; negative: none. */
-static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
+static void clear_loads(struct zp *z)
 {
-    int64_t room = z->g.cap - share_of(z, seq, k);
+    memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
+    memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
+    memset(z->node_s, 0, (size_t)z->view->n_node * sizeof *z->node_s);
+    for (int i = 0; i < z->view->n_node; i++)
+        update_node(z, i);
+}
+
+/* The least busy aligned block of a degree that has room: how busy its busiest device is; negative: none. */
+static double best_in_node(const struct zp *z, int64_t room, int k, int *dev0_out)
+{
     double best = -1;
 
-    for (int d0 = 0; d0 + z->size[k] <= z->view->n_dev; d0 += z->size[k]) {
-        double busy = 0;
-        int d = d0;
+    for (int i = 0; i < z->view->n_node; i++) {
+        const struct node_best *nb = &z->nb[i];
+        int end = z->view->node_dev0[i + 1], dev;
 
-        for (; d < d0 + z->size[k] && z->dev[d].tok <= room; d++) {
-            double s = done_s(z, d);
-
-            if (best >= 0 && s >= best)
-                break;
-            busy = s > busy ? s : busy;
+        if (best >= 0 && nb->busy[k] >= best)
+            continue;
+        if (nb->tok[k] <= room) {
+            best = nb->busy[k];
+            *dev0_out = nb->dev0[k];
+            continue;
         }
-        if (d == d0 + z->size[k]) {
+        for (int d0 = z->view->node_dev0[i]; d0 + z->size[k] <= end; d0 += z->size[k]) {
+            int64_t tok;
+            double busy = look(z, d0, z->size[k], &tok, &dev);
+
+            if (tok > room || (best >= 0 && busy >= best))
+                continue;
             best = busy;
             *dev0_out = d0;
         }
@@ -235,13 +306,29 @@ static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
     return best;
 }
 
+static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
+{
+    int64_t room = z->g.cap - share_of(z, seq, k), tok;
+    double best = -1;
+    int dev;
+
+    if (k < z->n_in_node)
+        return best_in_node(z, room, k, dev0_out);
+    for (int d0 = 0; d0 + z->size[k] <= z->view->n_dev; d0 += z->size[k]) {
+        double busy = look(z, d0, z->size[k], &tok, &dev);
+
+        if (tok > room || (best >= 0 && busy >= best))
+            continue;
+        best = busy;
+        *dev0_out = d0;
+    }
+    return best;
+}
+
 /* 1 everything has its place, 0 there is no room. */
 static int place_all(struct zp *z, double limit_s, int ahead)
 {
-    memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
-    memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
-    memset(z->node_s, 0, (size_t)z->view->n_node * sizeof *z->node_s);
-    z->all_s = 0;
+    clear_loads(z);
     for (int i = 0; i < z->g.n_seq; i++) {
         int seq = z->g.sorted[i], k = 0, more = ahead, best = -1, best_dev = 0;
         double best_s = 0;
@@ -276,14 +363,14 @@ static struct goal goal_of(const struct zp *z)
 {
     struct goal g = {0, 0, 0, -1};
 
-    for (int d = 0; d < z->view->n_dev; d++) {
-        double s = done_s(z, d);
+    for (int i = 0; i < z->view->n_node; i++) {
+        double s = done_s(z, z->nb[i].slowest);
 
         if (s > g.slowest_s) {
             g.slowest_s = s;
-            g.dev = d;
+            g.dev = z->nb[i].slowest;
         }
-        g.squares += s * s;
+        g.squares += z->nb[i].squares;
     }
     for (int i = 0; i < z->view->n_node; i++)
         if (z->nic_s[i] + z->linear_s > g.slowest_s) {
@@ -385,13 +472,12 @@ static int keep(struct zp *z, struct zep_error *err)
 
 static int collect(struct zp *z, enum move move, struct zep_error *err)
 {
-    double target_s = set_times(z);
     int rc = ZEP_OK;
 
     z->move = move;
     for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
         for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
-            if (!place_all(z, shares[i] * target_s, ahead))
+            if (!place_all(z, shares[i] * z->target_s, ahead))
                 continue;
             if ((rc = keep(z, err)) < 0)
                 break;
@@ -452,10 +538,7 @@ out:
 static void restore(struct zp *z, const struct candidate *c)
 {
     z->move = c->move;
-    memset(z->dev, 0, (size_t)z->view->n_dev * sizeof *z->dev);
-    memset(z->nic_s, 0, (size_t)z->view->n_node * sizeof *z->nic_s);
-    memset(z->node_s, 0, (size_t)z->view->n_node * sizeof *z->node_s);
-    z->all_s = 0;
+    clear_loads(z);
     for (int i = 0; i < z->g.n_seq; i++)
         account(z, i, c->job[i].k, c->job[i].dev0, 1);
 }
@@ -531,16 +614,18 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
     struct zep_plan *best = NULL, *plan;
     double best_s = 0;
     struct zp z;
-    int best_at = 0, best_last = 0, rc;
+    int best_at = 0, best_last = 0, n_sim, rc;
 
     if (!opts->cost || !n) /* by tokens and pairs alone there is nothing to weigh */
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
     if ((rc = zp_init(&z, view, len, n, opts, err)) < 0)
         return rc;
     z.token_s = zep_estimate_token(opts->cost);
+    z.target_s = set_times(&z);
     for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK && (opts->remap || move == MOVE_NONE) && (z.token_s > 0 || move == MOVE_NONE); move++)
         rc = collect(&z, (enum move)move, err);
-    for (int i = 0; i < z.n_kept && rc == ZEP_OK; i++) {
+    n_sim = 4096 / view->n_dev < 2 ? 2 : 4096 / view->n_dev;
+    for (int i = 0; i < z.n_kept && i < n_sim && rc == ZEP_OK; i++) {
         double s;
         int last;
 
@@ -559,7 +644,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
     }
     double before = best_s;
     if (best && rc == ZEP_OK)
-        rc = polish(&z, &z.kept[best_at], &best, &best_s, &best_last, 200, err);
+        rc = polish(&z, &z.kept[best_at], &best, &best_s, &best_last, n_sim, err);
     if (getenv("ZDEBUG")) fprintf(stderr, "kept %d best at %d polish %g -> %g\n", z.n_kept, best_at, before, best_s);
     zp_free(&z);
     if (rc < 0) {
