@@ -42,17 +42,19 @@ double zep_estimate_travel(const struct zep_cost *c, const struct zep_view *v, i
 
 int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err)
 {
-    struct zep_sim *sim;
-    int rc = zep_simulate(plan, view, cost, NULL, &sim, err);
+    struct zep_sim *sim = NULL;
+    double step_s;
+    int rc = plan->n_token ? zep_simulate(plan, view, cost, NULL, &sim, err) : ZEP_OK;
 
     if (rc < 0) {
         zep_plan_free(plan);
         return rc;
     }
-    if (!*best || sim->step_s < *best_s) {
+    step_s = sim ? sim->step_s : 0; /* of an empty plan */
+    if (!*best || step_s < *best_s) {
         zep_plan_free(*best);
         *best = plan;
-        *best_s = sim->step_s;
+        *best_s = step_s;
     } else {
         zep_plan_free(plan);
     }

@@ -170,7 +170,7 @@ int zep_groups_split(struct zep_groups *g, int i)
 {
     int size = g->dev0[i + 1] - g->dev0[i], per_node = zep_groups_per_node(g->view);
 
-    if (size < 2 || size % 2 || (size > per_node && (size / 2) % per_node))
+    if (!per_node || size < 2 || size % 2 || (size > per_node && (size / 2) % per_node))
         return 0;
     memmove(g->dev0 + i + 2, g->dev0 + i + 1, (size_t)(g->n - i) * sizeof *g->dev0);
     g->dev0[i + 1] = g->dev0[i] + size / 2;
