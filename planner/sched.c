@@ -146,15 +146,15 @@ static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, enum s
 /* The message of one hop in one round. */
 struct message {
     int dkv;    /* 0: block of keys and values, 1: accumulator */
-    int hop;    /* its number t of the G-1 or G hops of that kind */
+    int hop;    /* its number, 1 .. G-1 */
     int64_t n;
 };
 
-/* What the sender sends from: what step hop-1 used or left. */
+/* What the sender sends from: the block that step hop-1 used, the sum that step hop left. */
 static int send_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, struct zep_error *err)
 {
     const struct sched_ring *ring = &s->ring[item->out];
-    int par = (m->hop - 1) & 1;
+    int par = (m->hop - !m->dkv) & 1;
 
     if (m->dkv) {
         if (ring->at.dkv_mark[par] > s->after)
@@ -170,7 +170,7 @@ static int send_own(struct zep_sched *s, const struct sched_item *item, const st
 static int recv_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, int32_t lane_groups, struct zep_error *err)
 {
     struct sched_ring *ring = &s->ring[item->in];
-    int par = m->hop & 1;
+    int par = (m->hop + m->dkv) & 1;
 
     if (!m->dkv) {
         if (ring->at.kv_mark[par] > s->after)
@@ -178,8 +178,6 @@ static int recv_own(struct zep_sched *s, const struct sched_item *item, const st
         ring->at.kv_wait[par] = lane_groups;
         return add_xfer(s, 0, peer, ZEP_RING_KV, ring->kv0 + par, row, n, err);
     }
-    if (m->hop == ring->n_member)
-        return add_xfer(s, 0, peer, ZEP_ATT_DKV, 0, ring->row0 + row, n, err);
     if (ring->at.dkv_mark[par] > s->after)
         s->after = ring->at.dkv_mark[par];
     ring->at.dkv_wait[par] = lane_groups;
@@ -226,11 +224,11 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
         for (end = i + 1; end < zone->item_end && s->item[end].ring == item->ring && s->item[end].from == item->from; end++)
             ;
         for (int dkv = 0; dkv < (s->pass == ZEP_PASS_BWD ? 2 : 1); dkv++) {
-            struct message m = {dkv, round - dkv, 0};
+            struct message m = {dkv, round - 2 * dkv, 0};
 
-            if (m.hop < 1 || m.hop > (dkv ? g : g - 1))
+            if (m.hop < 1 || m.hop > g - 1)
                 continue;
-            m.n = sched_block_rows(s->plan, item->ring, (item->from + 2 * g - (m.hop - 1)) % g);
+            m.n = sched_block_rows(s->plan, item->ring, (item->from + 2 * g - (m.hop - !dkv)) % g);
             for (int k = i; k < end; k++)
                 if ((rc = add_part(s, &s->item[k], &m, stage, lane_groups, err)) < 0)
                     return rc;
@@ -241,22 +239,36 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
 
 /* --- the steps of a zone --- */
 
+/* The step that computes with the own block: the first one; backward, the last one. */
+static int is_own(const struct zep_sched *s, const struct sched_ring *ring, int step)
+{
+    return step == (s->pass == ZEP_PASS_FWD || ring->n_member == 1 ? 0 : ring->n_member);
+}
+
 /* What a single ring does in a step. */
 static void single_decide(const struct zep_sched *s, struct sched_ring *ring, int step)
 {
     struct sched_ring_state *at = &ring->at;
+    int g = ring->n_member;
 
-    at->does[DO_ATTN] = step < ring->n_member && sched_sees(s->plan, ring, sched_step_block(ring, step));
-    at->does[DO_ADD] = s->pass == ZEP_PASS_BWD && step && at->does[DO_ATTN];
-    at->step_wait = step ? at->kv_wait[step & 1] : 0;
+    if (s->pass == ZEP_PASS_FWD || g == 1) {
+        at->does[DO_ATTN] = step < g && sched_sees(s->plan, ring, sched_step_block(ring, step));
+    } else if (step >= 1 && step <= g) {
+        int works = sched_sees(s->plan, ring, sched_step_block(ring, step));
+
+        /* the first step clears the sum that it begins, whether or not there is something to add; the last one adds what came home */
+        at->does[DO_ATTN] = step == 1 ? sched_block_rows(s->plan, ring->ring, sched_step_block(ring, 1)) > 0 : works;
+        at->does[DO_ADD] = step > 1 && works;
+    }
+    at->step_wait = is_own(s, ring, step) ? 0 : at->kv_wait[step & 1];
 }
 
-static void single_mark(struct sched_ring *ring, enum sched_do what, int step, int32_t count)
+static void single_mark(const struct zep_sched *s, struct sched_ring *ring, enum sched_do what, int step, int32_t count)
 {
-    if (what == DO_ADD || !step)
-        ring->at.dkv_mark[step & 1] = count;
-    else
+    if (what == DO_ATTN && !is_own(s, ring, step))
         ring->at.kv_mark[step & 1] = count;
+    if (what == DO_ADD || (s->pass == ZEP_PASS_BWD && step == 1))
+        ring->at.dkv_mark[step & 1] = count;
 }
 
 /* Decides what step `step` computes and numbers its operations ahead: the groups of the look-ahead name them. */
@@ -281,7 +293,7 @@ static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue
                 continue;
             count++;
             if (ring->form == ZEP_FORM_SINGLE)
-                single_mark(ring, (enum sched_do)what, step, count);
+                single_mark(s, ring, (enum sched_do)what, step, count);
             else
                 sched_grid_mark(s, ring, (enum sched_do)what, step, count);
         }
@@ -289,18 +301,16 @@ static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue
 
 static void single_attn(struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
-    int g = ring->n_member;
-
     op->wait[lane] = ring->at.step_wait;
-    op->kv = step ? (struct zep_ref){ZEP_RING_KV, ring->kv0 + (step & 1), 0} : (struct zep_ref){ZEP_ATT_KV, 0, ring->row0};
+    op->kv = is_own(s, ring, step) ? (struct zep_ref){ZEP_ATT_KV, 0, ring->row0} : (struct zep_ref){ZEP_RING_KV, ring->kv0 + (step & 1), 0};
     op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
     if (s->pass == ZEP_PASS_FWD)
         return;
-    op->clear = g > 1;
-    if (g == 1)
+    op->clear = !is_own(s, ring, step);
+    if (is_own(s, ring, step))
         op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
-    else if (!step)
-        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0, 0};
+    else if (step == 1)
+        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + 1, 0};
     else
         op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
 }
@@ -308,8 +318,8 @@ static void single_attn(struct zep_sched *s, const struct sched_ring *ring, int 
 static void single_add(const struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
     op->wait[lane] = ring->at.dkv_wait[step & 1];
-    op->dst = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0};
-    op->src = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
+    op->dst = is_own(s, ring, step) ? (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0} : (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0};
+    op->src = is_own(s, ring, step) ? (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0} : (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
     op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
 }
 

@@ -12,9 +12,10 @@
  *
  * Single ring, forward, G members, member m: step t = 0 .. G-1 computes with the block of member m-t (mod G). Hop t (1 .. G-1) brings it from the previous member into ring slot t mod 2
  * and sends on to the next member what step t-1 used. Round t of the lane is hop t of all rings of the zone.
- * Backward: round r = 1 .. G+1 carries KV hop r (r <= G-1) and dKV hop r-1 (2 <= r). Step 0 writes the accumulator slot 0 (cleared), step t >= 1 a cleared scratch, which is added to the
- * accumulator that dKV hop t brought into accumulator slot t mod 2; dKV hop t (1 .. G) sends on what step t-1 left, and hop G brings a member's own sum home into ATT_DKV.
- * Order of summation of member m's dK and dV: members m, m+1, m+2, ...
+ * Backward the own block comes last, so that gradients come home while it is computed with: step t = 1 .. G-1 computes with the block of member m-t, step G with the own one. Round r = 1 .. G+1 carries
+ * KV hop r (r <= G-1) and dKV hop r-2 (3 <= r). Step 1 begins a sum in accumulator slot 1 (cleared), step t >= 2 writes a cleared scratch, which is added to the sum that dKV hop t-1 brought into slot t mod 2;
+ * dKV hop t (1 .. G-1) sends on what step t left; hop G-1 brings a member's own sum home into slot G mod 2, which is added in step G to what that step put into ATT_DKV.
+ * Order of summation of member m's dK and dV: m + (m+1, m+2, ..., m-1, from the left).
  * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine.
  *
  * Rings on a grid have N nodes of P members; member (v, p) is position v * P + p. Between nodes a device meets only its counterparts (v', p), on the world lane and straight; inside its node only
@@ -23,11 +24,11 @@
  * Double ring, forward: step t = j * P + i, turn j = 0 .. N-1, i = 0 .. P-1: member (v, p) computes with the block of (v-j, p-i). Inner hop t (i >= 1), in round t, brings it from (v, p-1) into one of two
  * inner slots in turn; the block of i = 0 came by crossing j (1 .. N-1) from (v-1, p) into outer slot j mod 2, where it stays during turn j. Crossing j sends on what turn j-1 begins with. It is in round
  * 1 or (j-2) * P + 2: as soon as the first step of turn j-2 and the inner hop after it have let go of its slot; it waits for nothing else that is inside the node.
- * Backward: inner accumulators go one step behind their keys: step j * P begins one (cleared), dKV hop t (in round t+1) sends on what step t-1 left; hop (j+1) * P brings the turn's sum home to the member
- * that began the turn with that block. It is added, at the end of step (j+1) * P, to the outer accumulator, which goes one turn behind its block: dKV crossing j (1 .. N, in round j * P + 2) brings it from
- * (v-1, p) into outer slot j mod 2, and crossing N brings a member's own sum home into ATT_DKV. The first turn's sum comes home into outer slot 0 and begins it. Where P = 1 there are no inner hops and the
- * order is that of a single ring.
- * Order of summation of the dK and dV of (w, p): S(0) + S(1) + ... + S(N-1), from the left; S(j), of node w+j, is c(p) + c(p+1) + ... + c(p+P-1), from the left, where c(q) is what (w+j, q) contributes.
+ * Backward the own node's turn comes last: turns j = 1 .. N, steps t = P .. (N+1) P - 1, turn N with the node's own blocks. Inner accumulators go one step behind their keys: step j * P begins one (cleared),
+ * dKV hop t (in round t+1) sends on what step t-1 left; hop (j+1) * P brings the turn's sum home to the member that began the turn with that block. It is added, in step (j+1) * P, to the outer accumulator, which
+ * goes one turn behind its block: the sum of turn 1 comes home into outer slot 1 and begins it, dKV crossing j (2 .. N, in round j * P + 2) brings it from (v-1, p) into outer slot j mod 2. The own turn's sum comes
+ * home into ATT_DKV, and what crossing N brought is added. Where P = 1 there are no inner hops and the order is that of a single ring.
+ * Order of summation of the dK and dV of (w, p): S(0) + (S(1) + ... + S(N-1), from the left); S(j), of node w+j, is c(p) + c(p+1) + ... + c(p+P-1), from the left, where c(q) is what (w+j, q) contributes.
  *
  * All-gather: the same transfers, but each block goes to a place of its own (so nothing waits for a slot): crossing j in round j, inner hop h = j * (P-1) + i in round h; where the members of a ring do not
  * form a grid, N = G and P = 1. When all has arrived, one attention operation takes the own block (step 0) and one all others in the order of the double ring's steps (step 1).

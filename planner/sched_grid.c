@@ -62,6 +62,22 @@ static int recv_from(struct zep_sched *s, const struct sched_ring *r, int pos, s
 
 /* --- double ring: transfers --- */
 
+/* Turns go 0 .. N-1; backward 1 .. N, so that the own node's (turn N is turn 0) comes last. */
+static int first_turn(const struct zep_sched *s)
+{
+    return bwd(s);
+}
+
+static int is_own_turn(const struct sched_ring *r, int j)
+{
+    return j % r->n_node == 0;
+}
+
+static int in_turns(const struct zep_sched *s, const struct sched_ring *r, int t)
+{
+    return t >= first_turn(s) * r->per_node && t < (first_turn(s) + r->n_node) * r->per_node;
+}
+
 static struct zep_ref kv_slot(const struct sched_ring *r, int slot)
 {
     return (struct zep_ref){ZEP_RING_KV, r->kv0 + slot, 0};
@@ -88,7 +104,7 @@ static int double_inner_kv(struct zep_sched *s, struct sched_ring *r, int t, int
     if (n) {
         struct zep_ref ref = kv_slot(r, inner_slot(r, t - 1));
 
-        if (t == 1) {
+        if (t % r->per_node == 1 && is_own_turn(r, j)) {
             ref = (struct zep_ref){ZEP_ATT_KV, 0, r->row0};
         } else if (t % r->per_node == 1) {
             ref = kv_slot(r, KV_OUTER + (j & 1));
@@ -109,8 +125,9 @@ static int double_inner_kv(struct zep_sched *s, struct sched_ring *r, int t, int
 static int double_inner_dkv(struct zep_sched *s, struct sched_ring *r, int t, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
-    int slot = DKV_INNER + (t & 1), old = DKV_INNER + ((t - 1) & 1), rc;
+    int slot = DKV_INNER + (t & 1), old = DKV_INNER + ((t - 1) & 1), turn = t / r->per_node - 1, rc;
     int64_t n = rows_of(s, r, sched_step_block(r, t - 1));
+    struct zep_ref ref;
 
     if (n) {
         after(s, at->dkv_mark[old]);
@@ -119,16 +136,20 @@ static int double_inner_dkv(struct zep_sched *s, struct sched_ring *r, int t, in
             return rc;
     }
     if (t % r->per_node == 0) {
-        n = rows_of(s, r, back(r, t / r->per_node - 1, 0));
-        slot = t == r->per_node ? DKV_OUTER : DKV_HOME; /* the first turn's sum begins the one that travels across nodes */
+        n = rows_of(s, r, back(r, turn, 0));
+        slot = turn == 1 ? DKV_OUTER + 1 : DKV_HOME; /* the first turn's sum begins the one that travels across nodes */
     } else {
         n = rows_of(s, r, sched_step_block(r, t));
     }
     if (!n)
         return ZEP_OK;
-    after(s, at->dkv_mark[slot]);
+    ref = dkv_slot(r, slot);
+    if (slot == DKV_HOME && is_own_turn(r, turn))
+        ref = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+    else
+        after(s, at->dkv_mark[slot]);
     at->dkv_wait[slot] = groups;
-    return recv_from(s, r, back(r, 0, 1), dkv_slot(r, slot), n, err);
+    return recv_from(s, r, back(r, 0, 1), ref, n, err);
 }
 
 static int double_inner(struct zep_sched *s, struct sched_ring *r, int round, int32_t groups, struct zep_error *err)
@@ -137,9 +158,9 @@ static int double_inner(struct zep_sched *s, struct sched_ring *r, int round, in
 
     if (r->per_node == 1)
         return ZEP_OK;
-    if (round < r->n_member && round % r->per_node)
+    if (in_turns(s, r, round) && round % r->per_node)
         rc = double_inner_kv(s, r, round, groups, err);
-    if (rc == ZEP_OK && bwd(s) && round >= 2 && round - 1 <= r->n_member)
+    if (rc == ZEP_OK && bwd(s) && in_turns(s, r, round - 2))
         rc = double_inner_dkv(s, r, round - 1, groups, err);
     return rc;
 }
@@ -165,7 +186,7 @@ static int double_crossing_kv(struct zep_sched *s, struct sched_ring *r, int j, 
     return recv_from(s, r, back(r, 1, 0), kv_slot(r, slot), n, err);
 }
 
-/* The crossing that takes away the sums up to turn j-1 and brings those that turn j is added to; the last one brings them home. */
+/* The crossing (2 .. N) that takes away the sums up to turn j-1 and brings those that turn j is added to, or which are added to the own turn's. */
 static int double_crossing_dkv(struct zep_sched *s, struct sched_ring *r, int j, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
@@ -174,15 +195,13 @@ static int double_crossing_dkv(struct zep_sched *s, struct sched_ring *r, int j,
 
     if (n) {
         after(s, at->dkv_mark[old]);
-        if (j == 1)
+        if (j == 2 && r->per_node > 1)
             wait_for(s, ZEP_LANE_NODE, at->dkv_wait[old]); /* the first turn's sum came home there */
         if ((rc = send_to(s, r, back(r, -1, 0), dkv_slot(r, old), n, err)) < 0)
             return rc;
     }
     if (!(n = rows_of(s, r, back(r, j, 0))))
         return ZEP_OK;
-    if (j == r->n_node)
-        return recv_from(s, r, back(r, 1, 0), (struct zep_ref){ZEP_ATT_DKV, 0, r->row0}, n, err);
     after(s, at->dkv_mark[slot]);
     at->dkv_wait[slot] = groups;
     return recv_from(s, r, back(r, 1, 0), dkv_slot(r, slot), n, err);
@@ -197,7 +216,7 @@ static int double_crossing(struct zep_sched *s, struct sched_ring *r, int round,
     if (rc < 0 || !bwd(s) || round <= lag || (round - lag) % per)
         return rc;
     j = (round - lag) / per;
-    return j <= r->n_node ? double_crossing_dkv(s, r, j, groups, err) : ZEP_OK;
+    return j >= 2 && j <= r->n_node ? double_crossing_dkv(s, r, j, groups, err) : ZEP_OK;
 }
 
 /* --- double ring: steps --- */
@@ -205,50 +224,53 @@ static int double_crossing(struct zep_sched *s, struct sched_ring *r, int round,
 static void double_decide(const struct zep_sched *s, struct sched_ring *r, int t)
 {
     struct sched_ring_state *at = &r->at;
-    int per = r->per_node, first = t % per == 0;
+    int per = r->per_node, first = t % per == 0, j = t / per;
 
-    if (t < r->n_member) {
+    if (in_turns(s, r, t)) {
         int works = sched_sees(s->plan, r, sched_step_block(r, t));
+        int begins = bwd(s) && first && (per > 1 || j == 1); /* a sum is cleared at its beginning, whether or not there is something to add */
 
-        /* a turn's accumulator is cleared at its beginning, whether or not there is something to add */
-        at->does[DO_ATTN] = bwd(s) && per > 1 && first ? rows_of(s, r, sched_step_block(r, t)) > 0 : works;
-        at->does[DO_ADD] = bwd(s) && works && (per > 1 ? !first : t > 0);
-        at->step_wait = !t ? 0 : first ? at->kv_wait[KV_OUTER + (t / per & 1)] : at->kv_wait[inner_slot(r, t)];
+        at->does[DO_ATTN] = begins ? rows_of(s, r, sched_step_block(r, t)) > 0 : works;
+        at->does[DO_ADD] = bwd(s) && works && !begins;
+        at->step_wait = first && is_own_turn(r, j) ? 0 : first ? at->kv_wait[KV_OUTER + (j & 1)] : at->kv_wait[inner_slot(r, t)];
         at->acc_wait = bwd(s) && per > 1 && first ? at->dkv_sent[DKV_INNER + (t & 1)] : 0;
     }
-    if (bwd(s) && per > 1 && first && t > per && t <= r->n_member)
-        at->does[DO_LATE] = rows_of(s, r, back(r, t / per - 1, 0)) > 0;
+    if (bwd(s) && per > 1 && first && j >= 3 && j <= r->n_node + 1)
+        at->does[DO_LATE] = rows_of(s, r, back(r, j - 1, 0)) > 0;
 }
 
 static void double_mark(const struct zep_sched *s, struct sched_ring *r, enum sched_do what, int t, int32_t count)
 {
     struct sched_ring_state *at = &r->at;
-    int per = r->per_node, first = t % per == 0;
+    int per = r->per_node, first = t % per == 0, j = t / per;
 
     if (what == DO_LATE) {
-        at->dkv_mark[DKV_OUTER + ((t / per - 1) & 1)] = at->dkv_mark[DKV_HOME] = count;
+        at->dkv_mark[DKV_OUTER + ((j - 1) & 1)] = at->dkv_mark[DKV_HOME] = count;
         return;
     }
-    if (what == DO_ATTN && t)
-        at->kv_mark[first ? KV_OUTER + (t / per & 1) : inner_slot(r, t)] = count;
-    if (bwd(s) && (what == DO_ADD || (per > 1 ? first : !t)))
+    if (what == DO_ATTN && !(first && is_own_turn(r, j)))
+        at->kv_mark[first ? KV_OUTER + (j & 1) : inner_slot(r, t)] = count;
+    if (bwd(s) && (what == DO_ADD || (first && (per > 1 || j == 1))))
         at->dkv_mark[per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + (t & 1)] = count;
 }
 
 static void double_attn(const struct zep_sched *s, const struct sched_ring *r, int t, struct zep_op *op)
 {
-    int per = r->per_node, first = t % per == 0;
+    int per = r->per_node, first = t % per == 0, j = t / per;
 
-    op->kv = !t ? (struct zep_ref){ZEP_ATT_KV, 0, r->row0} : kv_slot(r, first ? KV_OUTER + (t / per & 1) : inner_slot(r, t));
+    op->kv = first && is_own_turn(r, j) ? (struct zep_ref){ZEP_ATT_KV, 0, r->row0} : kv_slot(r, first ? KV_OUTER + (j & 1) : inner_slot(r, t));
     op->wait[first ? ZEP_LANE_WORLD : ZEP_LANE_NODE] = r->at.step_wait;
     op->n = rows_of(s, r, sched_step_block(r, t));
     if (!bwd(s))
         return;
     op->clear = 1;
-    if (per > 1 ? first : !t) {
-        op->dkv = dkv_slot(r, per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER);
+    if (first && (per > 1 || j == 1)) {
+        op->dkv = dkv_slot(r, per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + 1);
         if (r->at.acc_wait > op->wait[ZEP_LANE_NODE])
             op->wait[ZEP_LANE_NODE] = r->at.acc_wait;
+    } else if (per == 1 && is_own_turn(r, j)) {
+        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+        op->clear = 0;
     } else {
         op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
     }
@@ -256,20 +278,21 @@ static void double_attn(const struct zep_sched *s, const struct sched_ring *r, i
 
 static void double_compute(const struct zep_sched *s, const struct sched_ring *r, enum sched_do what, int t, struct zep_op *op)
 {
-    int per = r->per_node, turn = t / per - 1, slot = per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + (t & 1);
+    int per = r->per_node, turn = t / per - (what == DO_LATE), own = is_own_turn(r, turn), slot = per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + (t & 1);
+    struct zep_ref home = {ZEP_ATT_DKV, 0, r->row0};
 
     if (what == DO_ATTN) {
         double_attn(s, r, t, op);
     } else if (what == DO_ADD) {
         op->wait[per > 1 ? ZEP_LANE_NODE : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
-        op->dst = dkv_slot(r, slot);
-        op->src = (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
+        op->dst = per == 1 && own ? home : dkv_slot(r, slot);
+        op->src = per == 1 && own ? dkv_slot(r, slot) : (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
         op->n = rows_of(s, r, sched_step_block(r, t));
-    } else {
+    } else { /* a turn's sum and the one that travels across nodes */
         op->wait[ZEP_LANE_NODE] = r->at.dkv_wait[DKV_HOME];
         op->wait[ZEP_LANE_WORLD] = r->at.dkv_wait[DKV_OUTER + (turn & 1)];
-        op->dst = dkv_slot(r, DKV_OUTER + (turn & 1));
-        op->src = dkv_slot(r, DKV_HOME);
+        op->dst = own ? home : dkv_slot(r, DKV_OUTER + (turn & 1));
+        op->src = own ? dkv_slot(r, DKV_OUTER + (turn & 1)) : dkv_slot(r, DKV_HOME);
         op->n = rows_of(s, r, back(r, turn, 0));
     }
 }
@@ -511,7 +534,7 @@ int sched_grid_max_round(const struct sched_ring *r, enum zep_pass pass)
     int per = r->per_node, g = r->n_member, n = r->n_node;
 
     if (r->form == ZEP_FORM_DOUBLE)
-        return pass == ZEP_PASS_FWD ? g - 1 : per > 1 ? g + 2 : g + 1;
+        return pass == ZEP_PASS_FWD ? g - 1 : per > 1 ? g + per + 1 : g + 1;
     if (pass == ZEP_PASS_FWD)
         return r->attn_step + 1;
     return r->attn_step + (per > 1 ? (n_inner(r) > (n - 1) * (per - 1) + 1 ? n_inner(r) : (n - 1) * (per - 1) + 1) : n - 1) + 1;
@@ -520,7 +543,7 @@ int sched_grid_max_round(const struct sched_ring *r, enum zep_pass pass)
 int sched_grid_n_step(const struct sched_ring *r, enum zep_pass pass)
 {
     if (r->form == ZEP_FORM_DOUBLE)
-        return r->n_member + (pass == ZEP_PASS_BWD && r->per_node > 1);
+        return pass == ZEP_PASS_FWD ? r->n_member : r->n_member + r->per_node + (r->per_node > 1);
     return r->attn_step + 1 + (pass == ZEP_PASS_FWD ? 0 : r->per_node > 1 ? n_inner(r) : r->n_node - 1);
 }
 

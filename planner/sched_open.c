@@ -55,7 +55,7 @@ static void size_zone(struct sched_zone *zone, const struct sched_ring *ring)
 {
     for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
         int single = ring->form == ZEP_FORM_SINGLE;
-        int n_step = single ? ring->n_member : sched_grid_n_step(ring, (enum zep_pass)pass), round = single ? 0 : sched_grid_max_round(ring, (enum zep_pass)pass);
+        int n_step = single ? ring->n_member + (pass == ZEP_PASS_BWD && ring->n_member > 1) : sched_grid_n_step(ring, (enum zep_pass)pass), round = single ? 0 : sched_grid_max_round(ring, (enum zep_pass)pass);
 
         zone->max_step[pass] = n_step > zone->max_step[pass] ? n_step : zone->max_step[pass];
         zone->max_round[pass] = round > zone->max_round[pass] ? round : zone->max_round[pass];

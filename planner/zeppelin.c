@@ -16,7 +16,7 @@
 
 #include "common/arena.h"
 
-static const double shares[] = {1.0, 0.8, 0.62, 0.48, 0.36, 0.25};
+static const double shares[] = {2.0, 1.5, 1.2, 1.0, 0.8, 0.62, 0.48, 0.33};
 #define N_SHARE ((int)(sizeof shares / sizeof shares[0]))
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
 #define MAX_KEPT 80
@@ -29,7 +29,7 @@ struct job { /* a sequence on [dev0, dev0 + size[k]) */
 
 struct times { /* of a sequence in a degree: seconds of both passes of a layer */
     double busy;  /* computing on each device */
-    double tail;  /* its last crossing between nodes */
+    double tail;  /* crossings that its own steps do not hide: the first block, and gradients that the own node's turn is too short for */
     double nic;   /* all its crossings: the NICs of each of its nodes */
     double port;  /* its hops inside nodes: each device's port */
 };
@@ -161,9 +161,11 @@ static double set_times(struct zp *z)
 
             *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size)};
             if (size > nodes && z->port_bw > 0)
-                t->port = len / size * ((size - nodes) * 2 * c->kv_row + size * c->dkv_row) / z->port_bw;
+                t->port = len / size * ((size - nodes) * 2 * c->kv_row + (nodes > 1 ? size : size - 1) * c->dkv_row) / z->port_bw;
             if (nodes > 1 && z->node_bw[0] > 0) {
-                t->tail = bytes * c->dkv_row / z->node_bw[0];
+                double home = bytes * c->dkv_row / z->node_bw[0], own = t->busy * c->attn_bwd_s / (c->attn_fwd_s + c->attn_bwd_s) / nodes;
+
+                t->tail = bytes * c->kv_row / z->node_bw[0] + (home > own ? home - own : 0);
                 t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
             }
             if (!k)

@@ -471,7 +471,7 @@ static const struct broken broken[] = {
     {"attention is lost", ZEP_FORM_DOUBLE, FWD, ZEP_OP_ATTN, -1, ZEP_RING_KV, 4, DROP, "deadlock|never meet|not the sum over every pair"},
     {"a crossing on the node lane", ZEP_FORM_DOUBLE, FWD, GROUP, WORLD, ZEP_RING_KV, 0, OTHER_LANE, "on the node lane"},
     {"a crossing to another device", ZEP_FORM_DOUBLE, FWD, GROUP, WORLD, ZEP_RING_KV, 0, OTHER_PEER, "deadlock|meets one of key|rows to device|expected another"},
-    {"backward: dK and dV of a turn do not come home", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_ATT_DKV, 0, DROP_XFER, "hold nothing|deadlock|does not come back|meets one of key"},
+    {"backward: dK and dV of a turn do not come home", ZEP_FORM_DOUBLE, BWD, GROUP, NODE, ZEP_ATT_DKV, 0, DROP_XFER, "hold nothing|deadlock|does not come back|meets one of key"},
     {"backward: a crossing of sums is lost", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 2, DROP, "deadlock|hold nothing|meets one of key|adds token"},
     {"backward: an inner hop of sums of one row fewer", ZEP_FORM_DOUBLE, BWD, GROUP, NODE, ZEP_RING_DKV, 3, FEWER_ROWS, "which receives"},
     {"backward: sums that are sent before they are ready", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 4, NO_AFTER, "may still be"},
