@@ -10,7 +10,6 @@
 #include "planner/groups.h"
 #include "planner/sim.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +18,8 @@
 static const double shares[] = {2.0, 1.5, 1.2, 1.0, 0.8, 0.62, 0.48, 0.33};
 #define N_SHARE ((int)(sizeof shares / sizeof shares[0]))
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
-#define MAX_KEPT 80
+#define MAX_KEPT 80 /* candidates that may be simulated */
+#define SIM_WORK 4096 /* devices that are simulated for choosing, and again for polishing */
 #define MAX_SIZE 40
 #define MAX_IN_NODE 12
 
@@ -569,54 +569,95 @@ static int try_plan(struct zp *z, const struct candidate *c, struct zep_plan **p
     return ZEP_OK;
 }
 
-static int polish(struct zp *z, struct candidate *c, struct zep_plan **plan, double *step_s, int *last_dev, int budget, struct zep_error *err)
+struct best { /* the fastest so far */
+    struct zep_plan *plan;
+    double step_s;
+    int last_dev; /* of its backward pass */
+};
+
+static void take(struct best *best, struct zep_plan *plan, double step_s, int last_dev)
 {
-    int rc = ZEP_OK;
+    zep_plan_free(best->plan);
+    *best = (struct best){plan, step_s, last_dev};
+}
 
-    for (int improved = 1; improved && budget > 0;) {
-        improved = 0;
-        int dev = *last_dev;
-        for (int i = 0; i < z->g.n_seq && budget > 0 && !improved; i++) {
-            int seq = z->g.sorted[i];
-            struct job old = c->job[seq];
+/* Tries one sequence of the candidate in degree k: 1 it is faster and taken, 0 it is not, negative error. */
+static int try_move(struct zp *z, struct candidate *c, int seq, int k, struct best *best, int *budget, struct zep_error *err)
+{
+    struct job old = c->job[seq];
+    struct zep_plan *plan = NULL;
+    double step_s;
+    int dev0, last, rc;
 
-            if (dev < old.dev0 || dev >= old.dev0 + z->size[old.k])
+    restore(z, c);
+    account(z, seq, old.k, old.dev0, -1);
+    if (best_block(z, seq, k, &dev0) < 0 || (k == old.k && dev0 == old.dev0))
+        return 0;
+    c->job[seq] = (struct job){dev0, k};
+    (*budget)--;
+    if ((rc = try_plan(z, c, &plan, &step_s, &last, err)) < 0)
+        return rc;
+    if (plan && step_s < best->step_s * (1 - 1e-6)) {
+        take(best, plan, step_s, last);
+        return 1;
+    }
+    zep_plan_free(plan);
+    c->job[seq] = old;
+    return 0;
+}
+
+/* Moves what the device that is done last holds, while that makes the simulated step shorter. */
+static int polish(struct zp *z, struct candidate *c, struct best *best, int budget, struct zep_error *err)
+{
+    int rc = 1;
+
+    while (rc > 0 && budget > 0) {
+        int dev = best->last_dev;
+
+        rc = 0;
+        for (int i = 0; i < z->g.n_seq && budget > 0 && !rc; i++) {
+            int seq = z->g.sorted[i], k0 = c->job[seq].k, d0 = c->job[seq].dev0;
+
+            if (dev < d0 || dev >= d0 + z->size[k0])
                 continue;
-            for (int k = old.k > 0 ? old.k - 1 : 0; k < z->n_size && k <= old.k + 1 && budget > 0; k++) {
-                struct zep_plan *p = NULL;
-                double s;
-                int dev0, last;
-
-                restore(z, c);
-                account(z, seq, old.k, old.dev0, -1);
-                if (best_block(z, seq, k, &dev0) < 0 || (k == old.k && dev0 == old.dev0))
-                    continue;
-                c->job[seq] = (struct job){dev0, k};
-                budget--;
-                if ((rc = try_plan(z, c, &p, &s, &last, err)) < 0)
-                    return rc;
-                if (s > 0 && s < *step_s * (1 - 1e-6)) {
-                    zep_plan_free(*plan);
-                    *plan = p;
-                    *step_s = s;
-                    *last_dev = last;
-                    improved = 1;
-                    break;
-                }
-                zep_plan_free(p);
-                c->job[seq] = old;
-            }
+            for (int k = k0 > 0 ? k0 - 1 : 0; k < z->n_size && k <= k0 + 1 && budget > 0 && !rc; k++)
+                rc = try_move(z, c, seq, k, best, &budget, err);
         }
     }
+    return rc < 0 ? rc : ZEP_OK;
+}
+
+static int search(struct zp *z, struct best *best, struct zep_error *err)
+{
+    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, at = 0, rc = ZEP_OK;
+
+    for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK; move++)
+        if (move == MOVE_NONE || (z->opts->remap && z->token_s > 0))
+            rc = collect(z, (enum move)move, err);
+    for (int i = 0; i < z->n_kept && i < n_sim && rc == ZEP_OK; i++) {
+        struct zep_plan *plan = NULL;
+        double step_s;
+        int last;
+
+        if ((rc = try_plan(z, &z->kept[i], &plan, &step_s, &last, err)) < 0)
+            break;
+        if (plan && (!best->plan || step_s < best->step_s)) {
+            take(best, plan, step_s, last);
+            at = i;
+        } else {
+            zep_plan_free(plan);
+        }
+    }
+    if (rc == ZEP_OK && best->plan)
+        rc = polish(z, &z->kept[at], best, n_sim, err);
     return rc;
 }
 
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
-    struct zep_plan *best = NULL, *plan;
-    double best_s = 0;
+    struct best best = {0};
     struct zp z;
-    int best_at = 0, best_last = 0, n_sim, rc;
+    int rc;
 
     if (!opts->cost || !n) /* by tokens and pairs alone there is nothing to weigh */
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
@@ -624,38 +665,15 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         return rc;
     z.token_s = zep_estimate_token(opts->cost);
     z.target_s = set_times(&z);
-    for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK && (opts->remap || move == MOVE_NONE) && (z.token_s > 0 || move == MOVE_NONE); move++)
-        rc = collect(&z, (enum move)move, err);
-    n_sim = 4096 / view->n_dev < 2 ? 2 : 4096 / view->n_dev;
-    for (int i = 0; i < z.n_kept && i < n_sim && rc == ZEP_OK; i++) {
-        double s;
-        int last;
-
-        plan = NULL;
-        if ((rc = try_plan(&z, &z.kept[i], &plan, &s, &last, err)) < 0)
-            break;
-        if (plan && (!best || s < best_s)) {
-            zep_plan_free(best);
-            best = plan;
-            best_s = s;
-            best_at = i;
-            best_last = last;
-        } else {
-            zep_plan_free(plan);
-        }
-    }
-    double before = best_s;
-    if (best && rc == ZEP_OK)
-        rc = polish(&z, &z.kept[best_at], &best, &best_s, &best_last, n_sim, err);
-    if (getenv("ZDEBUG")) fprintf(stderr, "kept %d best at %d polish %g -> %g\n", z.n_kept, best_at, before, best_s);
+    rc = search(&z, &best, err);
     zp_free(&z);
     if (rc < 0) {
-        zep_plan_free(best);
+        zep_plan_free(best.plan);
         return rc;
     }
-    if (!best)
+    if (!best.plan)
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
-    *plan_out = best;
+    *plan_out = best.plan;
     return ZEP_OK;
 }
 
