@@ -339,7 +339,7 @@ static int put_table(const struct comparison *c, int csv, struct zep_buf *b, str
         zep_buf_printf(b, "%-18s %10s %12s %8s %8s %9s %9s %9s %9s\n", "method", "step", "tokens/s/dev", "x te-cp", "x rival", "imbalance", "node GB", "net GB", "memory");
     for (int i = 0; i < c->n; i++) {
         const struct row *r = &c->row[i];
-        char size[ZEP_UNIT_BUF], te[16] = "-", best[16] = "-", name[64];
+        char te[16] = "-", best[16] = "-", name[64];
 
         if (!r->sim) {
             zep_buf_printf(b, csv ? "%s,,,,,,,,\n" : "%-18s %s\n", r->method, r->why);
@@ -354,8 +354,8 @@ static int put_table(const struct comparison *c, int csv, struct zep_buf *b, str
             zep_buf_printf(b, "%s,%.6g,%.6g,%s,%s,%.4f,%.6g,%.6g,%.6g\n", r->method, r->sim->step_s, r->sim->tokens_s_dev, *te == '-' ? "" : te, *best == '-' ? "" : best, imbalance(c, r), step_bytes(c, r, 0), step_bytes(c, r, 1),
                            r->sim->mem_bytes);
         else
-            zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %9s%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, imbalance(c, r), step_bytes(c, r, 0) / 1e9, step_bytes(c, r, 1) / 1e9,
-                           zep_format_size((int64_t)r->sim->mem_bytes / 1000000 * 1000000, size), r->sim->mem_bytes > c->cost.mem_bytes ? " (too much)" : "");
+            zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %7.1fGB%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, imbalance(c, r), step_bytes(c, r, 0) / 1e9, step_bytes(c, r, 1) / 1e9,
+                           r->sim->mem_bytes / 1e9, r->sim->mem_bytes > c->cost.mem_bytes ? " (too much)" : "");
     }
     if (!csv && rival)
         zep_buf_printf(b, "best rival: %s; imbalance: the busiest device's computing over the mean\n", rival->method);
@@ -381,7 +381,6 @@ static void put_pass(const struct comparison *c, const struct row *r, int pass, 
 static int put_detail(const struct comparison *c, const struct row *r, struct zep_buf *b, struct zep_error *err)
 {
     const struct zep_sim *s = r->sim;
-    char a[4][ZEP_UNIT_BUF];
     int rc = ZEP_OK;
 
     zep_buf_printf(b, "%s: step %.2f ms, %.0f tokens/s/device\n", r->method, 1e3 * s->step_s, s->tokens_s_dev);
@@ -393,10 +392,10 @@ static int put_detail(const struct comparison *c, const struct row *r, struct ze
         rc = zep_sim_critical_text(&s->pass[pass], b, err);
         zep_buf_puts(b, "\n");
     }
-    zep_buf_printf(b, "memory: %s of %s on device %d: model's state %s, activations %s, blocks under way %.3g GB\n", zep_format_size((int64_t)s->mem_bytes / 1000000 * 1000000, a[0]), zep_format_size((int64_t)c->cost.mem_bytes, a[1]), s->mem_dev,
-                   zep_format_size((int64_t)s->mem_state / 1000000 * 1000000, a[2]), zep_format_size((int64_t)s->mem_tokens / 1000000 * 1000000, a[3]), s->mem_buffers / 1e9);
+    zep_buf_printf(b, "memory: %.1f of %.1f GB on device %d: model's state %.1f GB, activations %.1f GB, blocks under way %.2f GB\n", s->mem_bytes / 1e9, c->cost.mem_bytes / 1e9, s->mem_dev, s->mem_state / 1e9, s->mem_tokens / 1e9,
+                   s->mem_buffers / 1e9);
     if (s->mem_bytes > c->cost.mem_bytes)
-        zep_buf_printf(b, "  it does not fit: %s are missing\n", zep_format_size((int64_t)(s->mem_bytes - c->cost.mem_bytes) / 1000000 * 1000000, a[0]));
+        zep_buf_printf(b, "  it does not fit: %.1f GB are missing\n", (s->mem_bytes - c->cost.mem_bytes) / 1e9);
     return rc < 0 ? rc : zep_buf_ok(b, err);
 }
 

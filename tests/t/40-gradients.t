@@ -93,7 +93,8 @@ micro=$(awk '$1 == "loss" { print ($6 > 1) }' "$tmp/eight-micro.1")
 is "$micro" 1 "a smaller capacity makes several micro-steps"
 
 # other forms of transfer
-for layout in "eight:8:double" "eight:8:gather" "eight-te-cp:8:double" "eight-te-cp:8:gather" "four-te-cp:4:double" "three:3:double" "eight-micro:8:double" "two:2:gather"; do
+job two-te-cp "nodes:1 dev:2" capacity=700 method=te-cp
+for layout in "eight:8:double" "eight:8:gather" "eight-te-cp:8:double" "eight-te-cp:8:gather" "four-te-cp:4:double" "three:3:double" "eight-micro:8:double" "two-te-cp:2:gather"; do
     IFS=: read -r name np form <<<"$layout"
     stage=1
     go "$np" "$tmp/form.1" "$tmp/$name.yaml" --steps 1 --gradient-at 1 --form "$form"

@@ -64,7 +64,7 @@ mkdir tour
 cd tour || exit 1
 sed -n '/^## A tour/,/^## On a/p' "$top/README.md" >text
 grep '^    \$ ' text | sed 's/^    \$ //' >commands
-is "$(grep -o '^zeppelin [a-z]*' commands | sort -u | tr '\n' ' ')" "zeppelin data zeppelin job zeppelin plan zeppelin run zeppelin topo " "the README has a tour"
+is "$(grep -o '^zeppelin [a-z]*' commands | sort -u | tr '\n' ' ')" "zeppelin data zeppelin job zeppelin plan zeppelin run zeppelin sim zeppelin topo " "the README has a tour"
 while read -r command; do
     numbers='cat'
     case $command in
