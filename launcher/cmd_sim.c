@@ -399,6 +399,35 @@ static int put_detail(const struct comparison *c, const struct row *r, struct ze
     return rc < 0 ? rc : zep_buf_ok(b, err);
 }
 
+/* What the prediction is of: the lengths, the costs, the links. */
+static void put_json_problem(const struct comparison *c, json_t *root)
+{
+    const struct zep_cost *k = &c->cost;
+    json_t *lengths = json_array(), *nics = json_array(), *ports = json_array(), *first = json_array();
+
+    for (int i = 0; i < c->work->n; i++)
+        json_array_append_new(lengths, json_integer((json_int_t)c->work->len[i]));
+    for (int n = 0; n < c->view->n_node; n++) {
+        double sum = 0;
+
+        for (int i = c->view->node_nic0[n]; i < c->view->node_nic0[n + 1]; i++)
+            sum += c->view->nic_bw[i];
+        json_array_append_new(nics, json_real(sum));
+    }
+    for (int d = 0; d < c->view->n_dev; d++)
+        json_array_append_new(ports, json_real(c->view->dev_bw[d] > 0 ? c->view->dev_bw[d] : k->engine.port_bw * k->tp));
+    for (int n = 0; n <= c->view->n_node; n++)
+        json_array_append_new(first, json_integer(c->view->node_dev0[n]));
+    json_object_set_new(root, "node_device0", first);
+    json_object_set_new(root, "lengths", lengths);
+    json_object_set_new(root, "node_nic_bytes_s", nics);
+    json_object_set_new(root, "device_port_bytes_s", ports);
+    json_object_set_new(root, "costs", json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "layers", k->model.n_layer, "pair_forward_s", k->attn_fwd_s, "pair_backward_s", k->attn_bwd_s,
+                                                 "token_forward_s", k->linear_fwd_s + k->tp_fwd_s, "token_backward_s", k->linear_bwd_s + k->tp_bwd_s, "head_token_s", k->head_fwd_s + k->head_bwd_s, "q_row_bytes", k->q_row, "kv_row_bytes",
+                                                 k->kv_row, "dkv_row_bytes", k->dkv_row, "layer_parameters", k->layer_params, "other_parameters", k->other_params, "gradient_bytes", k->grad_bytes, "parameter_bytes", k->param_bytes,
+                                                 "optimizer_bytes", k->optim_bytes, "memory_bandwidth", k->mem_bw, "launch_s", k->launch_s, "tile", k->tile, "overlap_gradients", k->engine.overlap_grad));
+}
+
 static int put_json(const struct comparison *c, const struct args *a, struct zep_buf *b, struct zep_error *err)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
@@ -406,6 +435,7 @@ static int put_json(const struct comparison *c, const struct args *a, struct zep
     const struct row *rival = best_rival(c);
     char *text;
 
+    put_json_problem(c, root);
     for (int i = 0; i < c->n && root; i++) {
         const struct row *r = &c->row[i];
         json_t *o = json_pack("{s:s}", "method", r->method);
