@@ -1,0 +1,290 @@
+#include "config.h"
+#include "launcher/predict.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/log.h"
+#include "common/units.h"
+
+/* --- options --- */
+
+int zep_predict_option(struct zep_predict_args *a, int option, const char *value, struct zep_error *err)
+{
+    int64_t v;
+    int rc = zep_problem_option(&a->problem, option, value, err);
+
+    if (rc)
+        return rc;
+    switch (option) {
+    case ZEP_OPT_MODEL:
+        a->model = value;
+        return 1;
+    case ZEP_OPT_DEVICE:
+        a->device = value;
+        return 1;
+    case ZEP_OPT_METHODS:
+        a->methods = value;
+        return 1;
+    case ZEP_OPT_CAPACITY:
+        if (zep_parse_count(value, &a->capacity, err) < 0)
+            return zep_error_prefix(err, "--capacity");
+        return a->capacity < 1 ? zep_error_set(err, ZEP_EINVAL, "--capacity: '%s': expected at least 1 token", value) : 1;
+    case ZEP_OPT_SLACK:
+        return zep_parse_double(value, 1, 1000, &a->slack, err) < 0 ? zep_error_prefix(err, "--slack") : 1;
+    case ZEP_OPT_PROXIES:
+        if (zep_parse_int(value, 0, 4096, &v, err) < 0)
+            return zep_error_prefix(err, "--max-proxies");
+        a->opts.max_proxies = (int)v;
+        return 1;
+    case ZEP_OPT_RECOMPUTE:
+        a->recompute = 1;
+        return 1;
+    case ZEP_OPT_NO_ROUTING:
+        a->opts.routing = 0;
+        return 1;
+    case ZEP_OPT_NO_REMAP:
+        a->opts.remap = 0;
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+/* --- predicting --- */
+
+static int load_costs(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    int rc = zep_problem_costs(a->model, a->device, c->topo, c->view, (int)a->problem.tp, &c->cost, err);
+
+    if (rc == ZEP_OK && a->recompute)
+        zep_cost_recompute(&c->cost);
+    return rc;
+}
+
+/* Tokens a device: as asked, or the average with slack, no more than memory holds. */
+static int choose_capacity(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    int64_t average = (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev;
+    double want = a->slack * (double)average;
+    char need[ZEP_UNIT_BUF];
+
+    c->fit = zep_cost_fit_tokens(&c->cost, c->view->n_dev);
+    c->capacity = a->capacity ? a->capacity : (int64_t)want + ((double)(int64_t)want < want);
+    if (!a->capacity && c->fit < average)
+        return zep_error_set(err, ZEP_EINVAL,
+                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%s a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same", c->fit,
+                             c->cost.engine.name,
+                             zep_format_size((int64_t)((c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev)), need), average);
+    if (!a->capacity && c->capacity > c->fit)
+        c->capacity = c->fit;
+    zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64, c->capacity, (double)c->capacity / (double)average, c->fit);
+    if (c->capacity > c->fit)
+        zep_log(ZEP_LOG_WARN, "the capacity is %" PRId64 " tokens more than memory holds", c->capacity - c->fit);
+    return ZEP_OK;
+}
+
+static int choose_methods(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    char *save = NULL;
+
+    if (!a->methods) {
+        for (int i = 0; zep_methods()[i] && c->n < ZEP_MAX_METHOD; i++)
+            if (!a->no_auto || strcmp(zep_methods()[i]->name, "auto") != 0)
+                c->row[c->n++].method = zep_methods()[i]->name;
+        return ZEP_OK;
+    }
+    if (!(c->names = strdup(a->methods)))
+        return zep_error_nomem(err, "methods");
+    for (char *word = strtok_r(c->names, ", ", &save); word; word = strtok_r(NULL, ", ", &save)) {
+        if (c->n == ZEP_MAX_METHOD)
+            return zep_error_set(err, ZEP_EINVAL, "--methods: more than %d", ZEP_MAX_METHOD);
+        c->row[c->n++].method = word;
+    }
+    return c->n ? ZEP_OK : zep_error_set(err, ZEP_EINVAL, "--methods: no name");
+}
+
+/* A method that cannot serve this batch is a row that says why; where it is the only one, an error. */
+static int predict(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_prediction *r, struct zep_error *err)
+{
+    struct zep_sim_opts sim = {.spans = a->spans};
+    struct zep_plan_opts opts = a->opts;
+    int rc;
+
+    opts.method = r->method;
+    opts.tp = (int)a->problem.tp;
+    opts.capacity_tok = c->capacity;
+    opts.cost = &c->cost;
+    if ((rc = zep_plan_build(c->view, c->work->len, c->work->n, &opts, &r->plan, err)) == ZEP_OK)
+        rc = zep_simulate(r->plan, c->view, &c->cost, &sim, &r->sim, err);
+    if (rc == ZEP_OK)
+        zep_plan_stats(r->plan, &r->stats);
+    else if (rc == ZEP_EUNSUPPORTED && c->n > 1) {
+        snprintf(r->why, sizeof r->why, "%.290s", err->text);
+        return ZEP_OK;
+    }
+    return rc;
+}
+
+int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    int rc;
+
+    if ((rc = zep_problem_workload(&a->problem, &c->work, err)) < 0 || (rc = zep_problem_cluster(&a->problem, &c->topo, &c->view, err)) < 0 || (rc = load_costs(a, c, err)) < 0)
+        return rc;
+    if (!c->work->n_token)
+        return zep_error_set(err, ZEP_EINVAL, "the workload has no tokens: nothing to predict");
+    return choose_capacity(a, c, err);
+}
+
+int zep_comparison_run(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    int rc = choose_methods(a, c, err);
+
+    for (int i = 0; i < c->n && rc == ZEP_OK; i++)
+        rc = predict(a, c, &c->row[i], err);
+    return rc;
+}
+
+void zep_comparison_free(struct zep_comparison *c)
+{
+    for (int i = 0; i < c->n; i++) {
+        zep_plan_free(c->row[i].plan);
+        zep_sim_free(c->row[i].sim);
+    }
+    zep_view_free(c->view);
+    zep_topo_free(c->topo);
+    zep_workload_free(c->work);
+    free(c->names);
+    memset(c, 0, sizeof *c);
+}
+
+/* --- asking --- */
+
+const struct zep_prediction *zep_comparison_find(const struct zep_comparison *c, const char *method)
+{
+    for (int i = 0; i < c->n; i++)
+        if (c->row[i].sim && !strcmp(c->row[i].method, method))
+            return &c->row[i];
+    return NULL;
+}
+
+double zep_speed_up(const struct zep_comparison *c, const struct zep_prediction *r, const char *over)
+{
+    const struct zep_prediction *other = zep_comparison_find(c, over);
+
+    return other ? other->sim->step_s / r->sim->step_s : 0;
+}
+
+static int is_ours(const char *method)
+{
+    return !strncmp(method, "zeppelin", 8) || !strcmp(method, "auto");
+}
+
+const struct zep_prediction *zep_best_rival(const struct zep_comparison *c)
+{
+    const struct zep_prediction *best = NULL;
+
+    for (int i = 0; i < c->n; i++)
+        if (c->row[i].sim && !is_ours(c->row[i].method) && (!best || c->row[i].sim->step_s < best->sim->step_s))
+            best = &c->row[i];
+    return best;
+}
+
+double zep_imbalance(const struct zep_comparison *c, const struct zep_prediction *r)
+{
+    double most = 0, sum = 0;
+
+    for (int d = 0; d < c->view->n_dev; d++) {
+        most = r->sim->dev_busy[d] > most ? r->sim->dev_busy[d] : most;
+        sum += r->sim->dev_busy[d];
+    }
+    return most * c->view->n_dev / sum;
+}
+
+double zep_step_bytes(const struct zep_comparison *c, const struct zep_prediction *r, int net)
+{
+    double sum = 0;
+
+    for (int p = 0; p < 2; p++)
+        sum += net ? r->sim->pass[p].net_bytes : r->sim->pass[p].node_bytes;
+    return c->cost.model.n_layer * sum;
+}
+
+
+/* --- JSON --- */
+
+/* What the prediction is of: the lengths, the costs, the links. */
+static void put_json_problem(const struct zep_comparison *c, json_t *root)
+{
+    const struct zep_cost *k = &c->cost;
+    json_t *lengths = json_array(), *nics = json_array(), *ports = json_array(), *first = json_array();
+
+    for (int i = 0; i < c->work->n; i++)
+        json_array_append_new(lengths, json_integer((json_int_t)c->work->len[i]));
+    for (int n = 0; n < c->view->n_node; n++) {
+        double sum = 0;
+
+        for (int i = c->view->node_nic0[n]; i < c->view->node_nic0[n + 1]; i++)
+            sum += c->view->nic_bw[i];
+        json_array_append_new(nics, json_real(sum));
+    }
+    for (int d = 0; d < c->view->n_dev; d++)
+        json_array_append_new(ports, json_real(c->view->dev_bw[d] > 0 ? c->view->dev_bw[d] : k->engine.port_bw * k->tp));
+    for (int n = 0; n <= c->view->n_node; n++)
+        json_array_append_new(first, json_integer(c->view->node_dev0[n]));
+    json_object_set_new(root, "node_device0", first);
+    json_object_set_new(root, "lengths", lengths);
+    json_object_set_new(root, "node_nic_bytes_s", nics);
+    json_object_set_new(root, "device_port_bytes_s", ports);
+    json_object_set_new(root, "costs", json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "layers", k->model.n_layer, "pair_forward_s", k->attn_fwd_s, "pair_backward_s", k->attn_bwd_s,
+                                                 "token_forward_s", k->linear_fwd_s + k->tp_fwd_s, "token_backward_s", k->linear_bwd_s + k->tp_bwd_s, "head_token_s", k->head_fwd_s + k->head_bwd_s, "q_row_bytes", k->q_row, "kv_row_bytes",
+                                                 k->kv_row, "dkv_row_bytes", k->dkv_row, "layer_parameters", k->layer_params, "other_parameters", k->other_params, "gradient_bytes", k->grad_bytes, "parameter_bytes", k->param_bytes,
+                                                 "optimizer_bytes", k->optim_bytes, "memory_bandwidth", k->mem_bw, "launch_s", k->launch_s, "tile", k->tile, "overlap_gradients", k->engine.overlap_grad));
+}
+
+int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, struct zep_error *err)
+{
+    json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
+                             "nodes", c->view->n_node, "tokens", (json_int_t)c->work->n_token, "capacity", (json_int_t)c->capacity, "methods", json_array());
+    const struct zep_prediction *rival = zep_best_rival(c);
+    char *text;
+
+    put_json_problem(c, root);
+    for (int i = 0; i < c->n && root; i++) {
+        const struct zep_prediction *r = &c->row[i];
+        json_t *o = json_pack("{s:s}", "method", r->method);
+
+        if (!r->sim) {
+            json_object_set_new(o, "error", json_string(r->why));
+        } else {
+            static const char *const names[] = {"forward", "backward"};
+
+            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "step_s", r->sim->step_s, "layers_s", r->sim->layers_s, "head_s", r->sim->head_s, "exchange_s", r->sim->exchange_s,
+                                                "optimizer_s", r->sim->optimizer_s, "tokens_s_device", r->sim->tokens_s_dev, "imbalance", zep_imbalance(c, r), "node_bytes", zep_step_bytes(c, r, 0), "network_bytes",
+                                                zep_step_bytes(c, r, 1), "memory_bytes", r->sim->mem_bytes, "memory_state_bytes", r->sim->mem_state, "memory_activation_bytes", r->sim->mem_tokens));
+            for (int p = 0; p < 2; p++) {
+                const struct zep_sim_pass *s = &r->sim->pass[p];
+
+                json_object_set_new(o, names[p], json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layer_s", s->time_s, "linear_s", s->linear_s, "remap_in_s", s->remap_in_s, "attention_s", s->attn_s,
+                                                           "remap_out_s", s->remap_out_s, "compute_max_s", s->compute_max_s, "compute_mean_s", s->compute_mean_s, "wait_network_s", s->wait_net_s, "wait_node_s", s->wait_node_s,
+                                                           "nic_busy_s", s->nic_busy_s, "port_busy_s", s->port_busy_s));
+            }
+            if (zep_speed_up(c, r, "te-cp") > 0)
+                json_object_set_new(o, "over_te_cp", json_real(zep_speed_up(c, r, "te-cp")));
+            if (rival)
+                json_object_set_new(o, "over_best_rival", json_real(rival->sim->step_s / r->sim->step_s));
+        }
+        json_array_append_new(json_object_get(root, "methods"), o);
+    }
+    text = root ? json_dumps(root, JSON_INDENT(1) | JSON_PRESERVE_ORDER) : NULL;
+    json_decref(root);
+    if (!text)
+        return zep_error_nomem(err, "prediction");
+    zep_buf_printf(b, "%s\n", text);
+    free(text);
+    return zep_buf_ok(b, err);
+}

@@ -1,0 +1,72 @@
+/* Predictions of a step by several methods: what `zeppelin sim` and its relatives share. */
+#ifndef ZEP_LAUNCHER_PREDICT_H
+#define ZEP_LAUNCHER_PREDICT_H
+
+#include "common/buf.h"
+#include "common/error.h"
+#include "launcher/problem.h"
+#include "planner/cost.h"
+#include "planner/plan.h"
+#include "planner/sim.h"
+
+#define ZEP_MAX_METHOD 32
+
+struct zep_predict_args {
+    struct zep_problem_args problem;
+    const char *model, *device;
+    const char *methods;  /* names, divided by commas; NULL: all */
+    int64_t capacity;     /* tokens a device; 0: by slack */
+    double slack;
+    int recompute, spans; /* spans: timelines are kept */
+    int no_auto;          /* all means all but auto, which plans with all others again */
+    struct zep_plan_opts opts;
+};
+
+struct zep_prediction { /* of one method */
+    const char *method;
+    struct zep_plan *plan;
+    struct zep_sim *sim; /* NULL: none, and why */
+    struct zep_plan_stats stats;
+    char why[300];
+};
+
+struct zep_comparison {
+    struct zep_topo *topo;
+    struct zep_view *view;
+    struct zep_workload *work;
+    struct zep_cost cost;
+    int64_t fit;      /* tokens that memory holds on a device */
+    int64_t capacity;
+    char *names;
+    int n;
+    struct zep_prediction row[ZEP_MAX_METHOD];
+};
+
+/* Options of the model, the device, capacity and methods that the verbs share: 1 it was one of them, 0 it was not, negative: a bad value. */
+enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, ZEP_OPT_SLACK, ZEP_OPT_NO_ROUTING, ZEP_OPT_NO_REMAP, ZEP_OPT_PROXIES, ZEP_OPT_RECOMPUTE };
+#define ZEP_PREDICT_OPTIONS \
+    {"model", required_argument, NULL, ZEP_OPT_MODEL}, {"device", required_argument, NULL, ZEP_OPT_DEVICE}, {"methods", required_argument, NULL, ZEP_OPT_METHODS}, {"capacity", required_argument, NULL, ZEP_OPT_CAPACITY}, \
+    {"slack", required_argument, NULL, ZEP_OPT_SLACK}, {"no-routing", no_argument, NULL, ZEP_OPT_NO_ROUTING}, {"no-remap", no_argument, NULL, ZEP_OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, ZEP_OPT_PROXIES}, \
+    {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE}
+int zep_predict_option(struct zep_predict_args *a, int option, const char *value, struct zep_error *err);
+
+/* Cluster, workload, costs and capacity; what is used is said on standard error. zep_comparison_free in any case. */
+int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err);
+/* Plans and simulates with all methods. One that cannot place this batch is a row without sim; where it is the only one, an error. */
+int zep_comparison_run(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err);
+void zep_comparison_free(struct zep_comparison *c);
+
+const struct zep_prediction *zep_comparison_find(const struct zep_comparison *c, const char *method); /* NULL: not there, or no sim */
+/* How many times as fast as another method; 0: that is not there. */
+double zep_speed_up(const struct zep_comparison *c, const struct zep_prediction *r, const char *over);
+/* The fastest of the others' methods; NULL: none. */
+const struct zep_prediction *zep_best_rival(const struct zep_comparison *c);
+/* The busiest device's computing over the mean. */
+double zep_imbalance(const struct zep_comparison *c, const struct zep_prediction *r);
+/* Bytes sent in a step: inside nodes (net 0), between nodes (1). */
+double zep_step_bytes(const struct zep_comparison *c, const struct zep_prediction *r, int net);
+
+/* "zeppelin-sim/1.0" */
+int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, struct zep_error *err);
+
+#endif
