@@ -13,6 +13,7 @@ static const struct zep_verb verbs[] = {
     {"doctor", "look for what makes training slow or fail on a node, an allocation, a cluster", cmd_doctor},
     {"plan", "plan one step: sequences to devices, rings, proxies, moves", cmd_plan},
     {"sim", "predict steps: methods side by side, on a cluster with a model and a workload", cmd_sim},
+    {"explain", "explain a plan: where sequences went and why, what bounds the step, what would help", cmd_explain},
     {"run", "train, on this machine or in a Slurm allocation", cmd_run},
     {"submit", "hand a training job to Slurm", cmd_submit},
     {"report", "report on a run: losses, zones, balance, phases, pictures", cmd_report},
