@@ -20,6 +20,8 @@ static const double shares[] = {2.0, 1.5, 1.2, 1.0, 0.8, 0.62, 0.48, 0.33};
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
 #define MAX_KEPT 80 /* candidates that may be simulated */
 #define SIM_WORK 4096 /* devices that are simulated for choosing, and again for polishing */
+#define NIC_WEIGHT 1.15 /* NICs are not shared without gaps */
+#define MOVE_WEIGHT 2.0 /* nor do all tokens move at once */
 #define MAX_SIZE 40
 #define MAX_IN_NODE 12
 
@@ -28,17 +30,20 @@ struct job { /* a sequence on [dev0, dev0 + size[k]) */
 };
 
 struct times { /* of a sequence in a degree: seconds of both passes of a layer */
-    double busy;  /* computing on each device */
+    double busy;  /* computing on each device, */
+    double fwd;   /* the forward pass's part of it */
     double tail;  /* crossings that its own steps do not hide: the first block, and gradients that the own node's turn is too short for */
     double nic;   /* all its crossings: the NICs of each of its nodes */
-    double port;  /* its hops inside nodes: each device's port */
+    double port[2]; /* its hops inside nodes: each device's port, by pass */
 };
 
 enum move { MOVE_NONE = 0, MOVE_NODE, MOVE_ALL, N_MOVE }; /* tokens to where linear modules work: none, inside nodes, anywhere */
 
 struct load { /* of a device */
-    double linear, inter, rest; /* computing: linear modules of its tokens, attention of rings over nodes, of all else */
-    double tail, port;
+    double linear;    /* computing: linear modules of its tokens, */
+    double attn, fwd; /* attention, its forward part, */
+    double rest;      /* attention but for rings over nodes */
+    double tail, port[2];
     int64_t tok;
 };
 
@@ -160,12 +165,20 @@ static double set_times(struct zp *z)
             struct times *t = &z->t[i][k];
 
             *t = (struct times){.busy = zep_estimate_attn(c, z->g.len[i], size)};
-            if (size > nodes && z->port_bw > 0)
-                t->port = len / size * ((size - nodes) * 2 * c->kv_row + (nodes > 1 ? size : size - 1) * c->dkv_row) / z->port_bw;
+            t->fwd = t->busy * c->attn_fwd_s / (c->attn_fwd_s + c->attn_bwd_s);
+            if (size > 1) { /* a launch a step and pass, and the additions of gradients */
+                t->busy += 3 * size * c->launch_s + (c->mem_bw > 0 ? 3 * len * c->dkv_row / c->mem_bw : 0);
+                t->fwd += size * c->launch_s;
+            }
+            if (size > nodes && z->port_bw > 0) {
+                t->port[0] = len / size * (size - nodes) * c->kv_row / z->port_bw;
+                t->port[1] = t->port[0] + len / size * (nodes > 1 ? size : size - 1) * c->dkv_row / z->port_bw;
+            }
             if (nodes > 1 && z->node_bw[0] > 0) {
-                double home = bytes * c->dkv_row / z->node_bw[0], own = t->busy * c->attn_bwd_s / (c->attn_fwd_s + c->attn_bwd_s) / nodes;
+                double there = bytes * c->kv_row / z->node_bw[0], home = bytes * c->dkv_row / z->node_bw[0], bwd = t->busy - t->fwd;
+                double own[2] = {(t->fwd > t->port[0] ? t->fwd : t->port[0]) / nodes, (bwd > t->port[1] ? bwd : t->port[1]) / nodes}; /* the own node's turn */
 
-                t->tail = bytes * c->kv_row / z->node_bw[0] + (home > own ? home - own : 0);
+                t->tail = (there > own[0] ? there - own[0] : 0) + there + (home > own[1] ? home - own[1] : 0);
                 t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
             }
             if (!k)
@@ -184,18 +197,33 @@ static int64_t share_of(const struct zp *z, int seq, int k)
     return z->g.len[seq] / z->size[k] + (z->g.len[seq] % z->size[k] != 0);
 }
 
+/* How long the tokens take on their way to even out a device, or, over all devices, its node. */
+static double shift_s(const struct zp *z, int d, double attn, double even, int n)
+{
+    const struct zep_cost *c = z->g.cost;
+    double row = 4 * c->q_row + c->kv_row + c->dkv_row; /* q, k, v and o, their gradients */
+    int node = z->view->dev_node[d];
+    double own = attn + z->dev[d].linear > even ? attn + z->dev[d].linear - even : even - attn - z->dev[d].linear;
+    double all = z->node_s[node] > n * even ? z->node_s[node] - n * even : n * even - z->node_s[node];
+
+    if (z->move == MOVE_NODE)
+        return z->port_bw > 0 ? own / z->token_s * row / z->port_bw : 0;
+    return z->node_bw[node] > 0 ? MOVE_WEIGHT * all / z->token_s * row / z->node_bw[node] : 0;
+}
+
 /* When a device is done, if tokens move as they may: then linear modules even out what attention leaves. */
 static double done_s(const struct zp *z, int d)
 {
     const struct load *l = &z->dev[d];
-    double attn = l->inter + (l->tail > l->rest ? l->tail : l->rest), even;
-    int node = z->view->dev_node[d];
+    double bwd = l->attn - l->fwd, even;
+    double attn = (l->port[0] > l->fwd ? l->port[0] : l->fwd) + (l->port[1] > bwd ? l->port[1] : bwd) + (l->tail > l->rest ? l->tail - l->rest : 0); /* transfers have the time of attention alone */
+    int node = z->view->dev_node[d], n;
 
-    attn = l->port > attn ? l->port : attn; /* transfers have the time of attention alone */
     if (z->move == MOVE_NONE)
         return attn + l->linear;
-    even = z->move == MOVE_NODE ? z->node_s[node] / (z->view->node_dev0[node + 1] - z->view->node_dev0[node]) : z->target_s;
-    return (attn > even ? attn : even) + 1e-3 * attn;
+    n = z->view->node_dev0[node + 1] - z->view->node_dev0[node];
+    even = z->move == MOVE_NODE ? z->node_s[node] / n : z->target_s;
+    return (attn > even ? attn : even) + 1e-3 * attn + shift_s(z, d, attn, even, n);
 }
 
 /* Of each device that a sequence is on. */
@@ -255,11 +283,14 @@ static void account(struct zp *z, int seq, int k, int dev0, int sign)
     int over = n_node_of(z, k) > 1;
 
     for (int d = dev0; d < dev0 + z->size[k]; d++) {
-        *(over ? &z->dev[d].inter : &z->dev[d].rest) += sign * t->busy;
+        z->dev[d].attn += sign * t->busy;
+        z->dev[d].fwd += sign * t->fwd;
+        z->dev[d].rest += over ? 0 : sign * t->busy;
         z->dev[d].linear += sign * linear;
         z->node_s[z->view->dev_node[d]] += sign * (t->busy + linear);
         z->dev[d].tail += sign * t->tail;
-        z->dev[d].port += sign * t->port;
+        z->dev[d].port[0] += sign * t->port[0];
+        z->dev[d].port[1] += sign * t->port[1];
         z->dev[d].tok += sign * share;
     }
     for (int i = z->view->dev_node[dev0]; over && i <= z->view->dev_node[dev0 + z->size[k] - 1]; i++)
@@ -375,8 +406,8 @@ static struct goal goal_of(const struct zp *z)
         g.squares += z->nb[i].squares;
     }
     for (int i = 0; i < z->view->n_node; i++)
-        if (z->nic_s[i] + z->linear_s > g.slowest_s) {
-            g.slowest_s = z->nic_s[i] + z->linear_s;
+        if (NIC_WEIGHT * z->nic_s[i] + z->linear_s > g.slowest_s) {
+            g.slowest_s = NIC_WEIGHT * z->nic_s[i] + z->linear_s;
             g.dev = -1;
             g.node = i;
         }
