@@ -54,7 +54,7 @@ static const struct cli cli = {
     "\n"
     "Output (default: text):\n"
     "  --check            prove the plan: schedules of all devices, forward and backward\n"
-    "  --json             zeppelin-plan/1.0, see zeppelin-plan(5)\n"
+    "  --json             zeppelin-plan/1.1, see zeppelin-plan(5)\n"
     "  --svg FILE         a picture: devices and tokens, coloured by zone\n"
     "  -o, --output FILE  where to write (default: standard output)\n"
     "  -h, --help\n",

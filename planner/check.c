@@ -17,7 +17,7 @@ const char *ck_pass_name(enum zep_pass pass)
 
 const char *ck_lane_name(enum zep_lane lane)
 {
-    return lane == ZEP_LANE_WORLD ? "world lane" : lane == ZEP_LANE_NODE ? "node lane" : "unknown lane";
+    return lane == ZEP_LANE_WORLD ? "world lane" : lane == ZEP_LANE_NODE ? "node lane" : lane == ZEP_LANE_GRID ? "grid lane" : "unknown lane";
 }
 
 int ck_fail(struct check *ck, const struct ck_where *w, const char *fmt, ...)

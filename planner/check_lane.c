@@ -36,7 +36,7 @@ static int check_xfer(struct check *ck, const struct ck_where *w, const struct z
         return ck_fail(ck, w, "a transfer with device %d: expected another one of 0 to %d", (int)x->peer, p->n_dev - 1);
     if (x->n < 1)
         return ck_fail(ck, w, "a transfer of %lld rows", (long long)x->n);
-    if (w->lane == ZEP_LANE_NODE && p->dev_node[x->peer] != p->dev_node[w->dev])
+    if (w->lane != ZEP_LANE_WORLD && p->dev_node[x->peer] != p->dev_node[w->dev])
         return ck_fail(ck, w, "a transfer on the node lane with device %d of node %d, the own node is %d", (int)x->peer, (int)p->dev_node[x->peer], (int)p->dev_node[w->dev]);
     if (!ck_space_data(x->ref.space))
         return ck_fail(ck, w, "a transfer of rows in space %d, which is unknown", (int)x->ref.space);
@@ -49,7 +49,7 @@ int ck_enqueue(struct check *ck, const struct ck_where *w, const struct zep_op *
     struct ck_group *g;
     int rc;
 
-    if (op->lane != ZEP_LANE_WORLD && op->lane != ZEP_LANE_NODE)
+    if (op->lane != ZEP_LANE_WORLD && op->lane != ZEP_LANE_NODE && op->lane != ZEP_LANE_GRID)
         return ck_fail(ck, w, "lane %d is unknown", (int)op->lane);
     if (dev->n_group[op->lane] && op->key <= dev->last_key[op->lane])
         return ck_fail(ck, w, "its key does not follow the lane's last one, %llx", (unsigned long long)dev->last_key[op->lane]);

@@ -96,7 +96,10 @@ static int fetch(struct check *ck, int d)
 
 static int lanes_empty(const struct ck_dev *dev)
 {
-    return !dev->head[ZEP_LANE_WORLD] && !dev->head[ZEP_LANE_NODE];
+    for (int l = 0; l < ZEP_N_LANE; l++)
+        if (dev->head[l])
+            return 0;
+    return 1;
 }
 
 static int is_ready(const struct ck_dev *dev)

@@ -369,7 +369,7 @@ static int make_round(struct zep_sched *s, struct sched_zone *zone, int round, i
     s->after = 0;
     memset(s->wait, 0, sizeof s->wait);
     if (stage == STAGE_CROSSING || stage == STAGE_INNER) {
-        lane = stage == STAGE_CROSSING ? ZEP_LANE_WORLD : ZEP_LANE_NODE;
+        lane = stage == STAGE_CROSSING ? ZEP_LANE_WORLD : s->z == ZEP_QUEUE_INTER ? ZEP_LANE_GRID : ZEP_LANE_NODE;
         rc = sched_grid_group(s, zone, round, lane, err);
     } else {
         rc = make_hop_group(s, zone, round, stage, s->n_group[lane] + 1, err);

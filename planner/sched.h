@@ -19,7 +19,7 @@
  * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine.
  *
  * Rings on a grid have N nodes of P members; member (v, p) is position v * P + p. Between nodes a device meets only its counterparts (v', p), on the world lane and straight; inside its node only
- * its neighbours p-1 and p+1, on the node lane. The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
+ * its neighbours p-1 and p+1, on the grid lane (the node lane where the ring is in one node). The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
  *
  * Double ring, forward: step t = j * P + i, turn j = 0 .. N-1, i = 0 .. P-1: member (v, p) computes with the block of (v-j, p-i). Inner hop t (i >= 1), in round t, brings it from (v, p-1) into one of two
  * inner slots in turn; the block of i = 0 came by crossing j (1 .. N-1) from (v-1, p) into outer slot j mod 2, where it stays during turn j. Crossing j sends on what turn j-1 begins with. It is in round
@@ -44,7 +44,8 @@
 #include "planner/plan.h"
 
 enum zep_pass { ZEP_PASS_FWD = 0, ZEP_PASS_BWD };
-enum zep_lane { ZEP_LANE_WORLD = 0, ZEP_LANE_NODE, ZEP_N_LANE };               /* communicators */
+/* Communicators: between nodes; inside a node, for rings of one node; inside a node, for rings over several (so that neither queues behind the other). */
+enum zep_lane { ZEP_LANE_WORLD = 0, ZEP_LANE_NODE, ZEP_LANE_GRID, ZEP_N_LANE };
 enum zep_queue { ZEP_QUEUE_INTER = 0, ZEP_QUEUE_INTRA, ZEP_QUEUE_LOCAL, ZEP_N_QUEUE };
 
 /* Where rows live. A row is one token's data: q-like [n_head, head_dim] or kv-like [2, n_head_kv, head_dim] (k, then v). */

@@ -181,7 +181,7 @@ static int double_crossing_kv(struct zep_sched *s, struct sched_ring *r, int j, 
     if (!(n = rows_of(s, r, back(r, j, 0))))
         return ZEP_OK;
     after(s, at->kv_mark[slot]);
-    wait_for(s, ZEP_LANE_NODE, at->kv_sent[j & 1]);
+    wait_for(s, r->inner, at->kv_sent[j & 1]);
     at->kv_wait[slot] = groups;
     return recv_from(s, r, back(r, 1, 0), kv_slot(r, slot), n, err);
 }
@@ -196,7 +196,7 @@ static int double_crossing_dkv(struct zep_sched *s, struct sched_ring *r, int j,
     if (n) {
         after(s, at->dkv_mark[old]);
         if (j == 2 && r->per_node > 1)
-            wait_for(s, ZEP_LANE_NODE, at->dkv_wait[old]); /* the first turn's sum came home there */
+            wait_for(s, r->inner, at->dkv_wait[old]); /* the first turn's sum came home there */
         if ((rc = send_to(s, r, back(r, -1, 0), dkv_slot(r, old), n, err)) < 0)
             return rc;
     }
@@ -259,15 +259,15 @@ static void double_attn(const struct zep_sched *s, const struct sched_ring *r, i
     int per = r->per_node, first = t % per == 0, j = t / per;
 
     op->kv = first && is_own_turn(r, j) ? (struct zep_ref){ZEP_ATT_KV, 0, r->row0} : kv_slot(r, first ? KV_OUTER + (j & 1) : inner_slot(r, t));
-    op->wait[first ? ZEP_LANE_WORLD : ZEP_LANE_NODE] = r->at.step_wait;
+    op->wait[first ? ZEP_LANE_WORLD : r->inner] = r->at.step_wait;
     op->n = rows_of(s, r, sched_step_block(r, t));
     if (!bwd(s))
         return;
     op->clear = 1;
     if (first && (per > 1 || j == 1)) {
         op->dkv = dkv_slot(r, per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + 1);
-        if (r->at.acc_wait > op->wait[ZEP_LANE_NODE])
-            op->wait[ZEP_LANE_NODE] = r->at.acc_wait;
+        if (r->at.acc_wait > op->wait[r->inner])
+            op->wait[r->inner] = r->at.acc_wait;
     } else if (per == 1 && is_own_turn(r, j)) {
         op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
         op->clear = 0;
@@ -284,12 +284,12 @@ static void double_compute(const struct zep_sched *s, const struct sched_ring *r
     if (what == DO_ATTN) {
         double_attn(s, r, t, op);
     } else if (what == DO_ADD) {
-        op->wait[per > 1 ? ZEP_LANE_NODE : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
+        op->wait[per > 1 ? r->inner : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
         op->dst = per == 1 && own ? home : dkv_slot(r, slot);
         op->src = per == 1 && own ? dkv_slot(r, slot) : (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
         op->n = rows_of(s, r, sched_step_block(r, t));
     } else { /* a turn's sum and the one that travels across nodes */
-        op->wait[ZEP_LANE_NODE] = r->at.dkv_wait[DKV_HOME];
+        op->wait[r->inner] = r->at.dkv_wait[DKV_HOME];
         op->wait[ZEP_LANE_WORLD] = r->at.dkv_wait[DKV_OUTER + (turn & 1)];
         op->dst = own ? home : dkv_slot(r, DKV_OUTER + (turn & 1));
         op->src = own ? dkv_slot(r, DKV_OUTER + (turn & 1)) : dkv_slot(r, DKV_HOME);
@@ -331,7 +331,7 @@ static int gather_inner_kv(struct zep_sched *s, struct sched_ring *r, int h, int
     }
     if (!(n = rows_of(s, r, in)))
         return ZEP_OK;
-    r->at.all_wait[ZEP_LANE_NODE] = groups;
+    r->at.all_wait[r->inner] = groups;
     return recv_from(s, r, back(r, 0, 1), gathered(r, in, 0), n, err);
 }
 
@@ -480,7 +480,7 @@ static void gather_compute(const struct zep_sched *s, const struct sched_ring *r
     }
     op->step = h + 1;
     block = what == DO_ADD ? back_block(r, h, 1) : back(r, r->n_node - late_crossing(r, t) - 1, 0);
-    op->wait[what == DO_ADD ? ZEP_LANE_NODE : ZEP_LANE_WORLD] = what == DO_ADD ? r->at.dkv_wait[slot] : r->at.acc_wait;
+    op->wait[what == DO_ADD ? r->inner : ZEP_LANE_WORLD] = what == DO_ADD ? r->at.dkv_wait[slot] : r->at.acc_wait;
     op->dst = gathered(r, block, 1);
     op->src = dkv_slot(r, slot);
     op->n = rows_of(s, r, block);
@@ -522,9 +522,9 @@ int sched_grid_group(struct zep_sched *s, struct sched_zone *zone, int round, en
         struct sched_ring *r = &s->ring[i];
 
         if (r->form == ZEP_FORM_DOUBLE)
-            rc = lane == ZEP_LANE_NODE ? double_inner(s, r, round, groups, err) : double_crossing(s, r, round, groups, err);
+            rc = lane == r->inner ? double_inner(s, r, round, groups, err) : double_crossing(s, r, round, groups, err);
         else if (r->form == ZEP_FORM_GATHER)
-            rc = lane == ZEP_LANE_NODE ? gather_inner(s, r, round, groups, err) : gather_crossing(s, r, round, groups, err);
+            rc = lane == r->inner ? gather_inner(s, r, round, groups, err) : gather_crossing(s, r, round, groups, err);
     }
     return rc;
 }
@@ -574,6 +574,7 @@ int sched_grid_open(struct zep_sched *s, struct sched_ring *r, int32_t *kv, int3
         return zep_error_set(err, ZEP_EINVAL, "ring %d: a double ring needs the same number of members in each of at least two nodes, node by node", (int)r->ring);
     if (r->n_member < 2)
         return zep_error_set(err, ZEP_EINVAL, "ring %d: an all-gather has %d members, expected at least 2", (int)r->ring, (int)r->n_member);
+    r->inner = s->plan->ring[r->ring].zone == ZEP_ZONE_INTER ? ZEP_LANE_GRID : ZEP_LANE_NODE;
     r->n_node = grid ? n_node : r->n_member;
     r->per_node = grid ? per_node : 1;
     r->v = r->pos / r->per_node;

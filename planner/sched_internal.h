@@ -37,6 +37,7 @@ struct sched_ring {
     int32_t form;             /* enum zep_form */
     int32_t n_node, per_node; /* the grid; the member is (v, p) in it. Single ring: n_member x 1 */
     int32_t v, p;
+    enum zep_lane inner;      /* a grid's lane inside nodes */
     int32_t kv0, dkv0;        /* first slots in RING_KV, RING_DKV */
     int32_t scratch;          /* slot in SCRATCH_DKV */
     int32_t gather;           /* slot in GATHER_KV, GATHER_DKV */

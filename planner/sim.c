@@ -245,6 +245,20 @@ static int compute(struct sim_state *s, int dev, double cost_s, int kind, const 
     return push(s, s->now + cost_s, dev, EV_COMPUTE, at);
 }
 
+static int lanes_done(const struct dev_state *d, const int32_t *wait)
+{
+    for (int l = 0; l < ZEP_N_LANE; l++)
+        if (wait[l] > d->n_done[l])
+            return 0;
+    return 1;
+}
+
+/* What a device stood still for: the lane that was done last, between nodes (0) or inside (1). */
+static int waited_for(const struct dev_state *d)
+{
+    return d->t_lane[ZEP_LANE_WORLD] < d->t_lane[ZEP_LANE_NODE] || d->t_lane[ZEP_LANE_WORLD] < d->t_lane[ZEP_LANE_GRID];
+}
+
 /* The first queue whose head is ready: 1 begun, 0 none, negative error. */
 static int begin_ready(struct sim_state *s, int dev, int32_t cause)
 {
@@ -258,11 +272,11 @@ static int begin_ready(struct sim_state *s, int dev, int32_t cause)
         if (d->n_begun[q] == info->n_comp[q])
             continue;
         c = &s->p->comp[info->comp0[q] + d->n_begun[q]];
-        if (c->wait[ZEP_LANE_WORLD] > d->n_done[ZEP_LANE_WORLD] || c->wait[ZEP_LANE_NODE] > d->n_done[ZEP_LANE_NODE])
+        if (!lanes_done(d, c->wait))
             continue;
         d->n_begun[q]++;
         d->queue = q;
-        d->wait[d->t_lane[ZEP_LANE_WORLD] >= d->t_lane[ZEP_LANE_NODE] ? 0 : 1] += s->now - d->idle_t;
+        d->wait[waited_for(d)] += s->now - d->idle_t;
         rc = compute(s, dev, c->cost_s, c->is_add ? ZEP_SPAN_ADD : ZEP_SPAN_ATTN, c, cause);
         return rc < 0 ? rc : 1;
     }
@@ -281,7 +295,7 @@ static int may_post(const struct sim_state *s, int dev, int lane)
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         if (d->n_comp[q] < g->after[q])
             return 0;
-    return g->wait[ZEP_LANE_WORLD] <= d->n_done[ZEP_LANE_WORLD] && g->wait[ZEP_LANE_NODE] <= d->n_done[ZEP_LANE_NODE];
+    return lanes_done(d, g->wait);
 }
 
 static int phase_done(const struct sim_state *s, int dev)
@@ -289,10 +303,10 @@ static int phase_done(const struct sim_state *s, int dev)
     const struct dev_state *d = &s->dev[dev];
     const struct sim_dev *info = &s->p->dev[dev];
 
-    if (d->busy || d->lane[ZEP_LANE_WORLD].in_flight || d->lane[ZEP_LANE_NODE].in_flight)
+    if (d->busy)
         return 0;
     for (int l = 0; l < ZEP_N_LANE; l++)
-        if (d->lane[l].next < info->end_group[l][d->phase])
+        if (d->lane[l].in_flight || d->lane[l].next < info->end_group[l][d->phase])
             return 0;
     for (int q = 0; q < ZEP_N_QUEUE && d->phase == 1; q++)
         if (d->n_comp[q] < info->n_comp[q])
@@ -323,7 +337,7 @@ static int advance(struct sim_state *s, int dev, int32_t cause)
         if (d->phase != 1)
             d->wait[2] += s->now - d->idle_t;
         else if (s->now > d->idle_t)
-            d->wait[d->t_lane[ZEP_LANE_WORLD] >= d->t_lane[ZEP_LANE_NODE] ? 0 : 1] += s->now - d->idle_t;
+            d->wait[waited_for(d)] += s->now - d->idle_t;
         d->idle_t = s->now;
         d->copied = 0;
         d->t_phase[++d->phase] = s->now;

@@ -87,7 +87,7 @@ static int fill_route(struct sim_pass *p, struct sim_route *r)
 
 static uint32_t route_hash(int lane, int src, int dst)
 {
-    uint64_t x = ((uint64_t)(uint32_t)src << 33 | (uint64_t)(uint32_t)dst << 1 | (uint64_t)lane) * 0x9e3779b97f4a7c15u;
+    uint64_t x = ((uint64_t)(uint32_t)src << 34 ^ (uint64_t)(uint32_t)dst << 2 ^ (uint64_t)lane) * 0x9e3779b97f4a7c15u;
 
     return (uint32_t)(x >> 32);
 }

@@ -278,7 +278,10 @@ static double *waiting_for(struct zep_exec *e)
             for (int l = 0; l < ZEP_N_LANE; l++)
                 if (e->lane[l].n_done < e->queue[q].item[e->queue[q].head].op.wait[l])
                     return &e->stats.wait_s[l];
-    return &e->stats.wait_s[e->lane[ZEP_LANE_WORLD].head < e->lane[ZEP_LANE_WORLD].tail ? ZEP_LANE_WORLD : ZEP_LANE_NODE];
+    for (int l = 0; l < ZEP_N_LANE; l++)
+        if (e->lane[l].head < e->lane[l].tail)
+            return &e->stats.wait_s[l];
+    return &e->stats.wait_s[ZEP_LANE_NODE];
 }
 
 static int wait_once(struct zep_exec *e, struct zep_error *err)

@@ -147,7 +147,7 @@ int zep_metrics_write_step(struct zep_metrics *m, const struct zep_step_stats *s
     json_object_set_new(j, "attn_s",
                         json_pack("{s:f, s:f, s:f}", "inter", st->exec.attn_s[ZEP_QUEUE_INTER], "intra", st->exec.attn_s[ZEP_QUEUE_INTRA], "local",
                                   st->exec.attn_s[ZEP_QUEUE_LOCAL]));
-    json_object_set_new(j, "wait_s", json_pack("{s:f, s:f}", "world", st->exec.wait_s[ZEP_LANE_WORLD], "node", st->exec.wait_s[ZEP_LANE_NODE]));
+    json_object_set_new(j, "wait_s", json_pack("{s:f, s:f}", "world", st->exec.wait_s[ZEP_LANE_WORLD], "node", st->exec.wait_s[ZEP_LANE_NODE] + st->exec.wait_s[ZEP_LANE_GRID]));
     json_object_set_new(j, "remap_s", json_real(st->exec.remap_s));
     json_object_set_new(j, "zone_tok", int_array(st->zone_tok + 1, 3));
     json_object_set_new(j, "zone_seq", int_array(st->zone_seq + 1, 3));

@@ -58,7 +58,7 @@ int zep_comm_start(int *argc, char ***argv, int expect, struct zep_comm **comm_o
         return zep_error_nomem(err, "communication");
     }
     comm->all = MPI_COMM_WORLD;
-    comm->lane[0] = comm->lane[1] = comm->dp = comm->tensor = MPI_COMM_NULL;
+    comm->lane[ZEP_LANE_WORLD] = comm->lane[ZEP_LANE_NODE] = comm->lane[ZEP_LANE_GRID] = comm->dp = comm->tensor = MPI_COMM_NULL;
     comm->phase = "start-up";
     comm->tp = 1;
     comm->last_busy = zep_clock_now();
@@ -171,6 +171,7 @@ int zep_comm_arrange(struct zep_comm *comm, int n_dev, int tp, const int32_t *de
         }
     MPI_TRY(MPI_Comm_dup(comm->all, &comm->lane[ZEP_LANE_WORLD]), "communicator");
     MPI_TRY(MPI_Comm_split(comm->all, node, comm->rank, &comm->lane[ZEP_LANE_NODE]), "node communicator");
+    MPI_TRY(MPI_Comm_dup(comm->lane[ZEP_LANE_NODE], &comm->lane[ZEP_LANE_GRID]), "node communicator");
     MPI_TRY(MPI_Comm_split(comm->all, comm->t, comm->dev, &comm->dp), "data-parallel communicator");
     MPI_TRY(MPI_Comm_split(comm->all, comm->dev, comm->t, &comm->tensor), "tensor communicator");
     comm->arranged = 1;

@@ -57,12 +57,12 @@ void zep_group_free(struct zep_group *g)
 static int post_one(struct zep_group *g, enum zep_lane lane, const struct zep_msg *m, int i, struct zep_error *err)
 {
     struct zep_comm *comm = g->comm;
-    int peer = zep_comm_rank_of(comm, m->dev, comm->t), at = lane == ZEP_LANE_NODE ? peer - comm->node_first : peer;
+    int peer = zep_comm_rank_of(comm, m->dev, comm->t), at = lane != ZEP_LANE_WORLD ? peer - comm->node_first : peer;
     uint32_t *count = m->send ? &comm->tag_to[lane][peer] : &comm->tag_from[lane][peer];
     int tag = (int)(*count & TAG_MASK), n = (int)(m->bytes / sizeof(float));
 
-    if (lane == ZEP_LANE_NODE && (at < 0 || at >= comm->node_size))
-        return zep_error_set(err, ZEP_EINTERNAL, "a transfer of the node lane goes to rank %d in another node", peer);
+    if (lane != ZEP_LANE_WORLD && (at < 0 || at >= comm->node_size))
+        return zep_error_set(err, ZEP_EINTERNAL, "a transfer inside the node goes to rank %d in another node", peer);
     if (m->bytes % sizeof(float) || m->bytes / sizeof(float) > INT_MAX)
         return zep_error_set(err, ZEP_EUNSUPPORTED, "a message of %zu bytes: expected whole floats, at most %d", m->bytes, INT_MAX);
     (*count)++;

@@ -7,7 +7,7 @@
 
 struct zep_comm {
     MPI_Comm all;  /* every rank: MPI's order before zep_comm_arrange, ours afterwards */
-    MPI_Comm lane[ZEP_N_LANE]; /* all ranks; ranks of one node */
+    MPI_Comm lane[ZEP_N_LANE]; /* all ranks; ranks of one node, twice */
     MPI_Comm dp, tensor;       /* ranks with equal t; ranks of one device */
     int rank, size, dev, t, tp, n_dev;
     int node_first, node_size; /* ranks of the own node */

@@ -385,7 +385,7 @@ static int run_step(struct zep_train *t, const struct zep_batch *batch, unsigned
         return rc;
     mine.phase.optimizer = zep_clock_now() - t0;
     zep_exec_take_stats(t->exec, &mine.exec);
-    mine.busy_s = mine.phase.forward + mine.phase.backward - mine.exec.wait_s[ZEP_LANE_WORLD] - mine.exec.wait_s[ZEP_LANE_NODE] - mine.exec.remap_s;
+    mine.busy_s = mine.phase.forward + mine.phase.backward - mine.exec.wait_s[ZEP_LANE_WORLD] - mine.exec.wait_s[ZEP_LANE_NODE] - mine.exec.wait_s[ZEP_LANE_GRID] - mine.exec.remap_s;
     st->n_micro = t->n_plan;
     return collect(t, &mine, st, err);
 }

@@ -334,7 +334,7 @@ START_TEST(early_crossings)
             }
             if (op.kind != ZEP_OP_GROUP)
                 continue;
-            if (op.lane == ZEP_LANE_NODE) {
+            if (op.lane == ZEP_LANE_GRID) {
                 n_inner++;
                 continue;
             }
@@ -393,7 +393,7 @@ static int matches(const struct broken *c, enum zep_pass pass, const struct zep_
         return 0;
     if (c->change == NO_AFTER && !memcmp(op->after, none, sizeof none))
         return 0;
-    if (c->change == NO_WAIT && !op->wait[0] && !op->wait[1])
+    if (c->change == NO_WAIT && !op->wait[ZEP_LANE_WORLD] && !op->wait[ZEP_LANE_NODE] && !op->wait[ZEP_LANE_GRID])
         return 0;
     if (op->kind == ZEP_OP_GROUP)
         return (c->lane < 0 || (int)op->lane == c->lane) && find_xfer(op, c->space) >= 0;
@@ -456,7 +456,7 @@ static int hook(void *arg, int dev, enum zep_pass pass, int64_t index, struct ze
 #define BWD ZEP_PASS_BWD
 #define GROUP ZEP_OP_GROUP
 #define WORLD ZEP_LANE_WORLD
-#define NODE ZEP_LANE_NODE
+#define NODE ZEP_LANE_GRID /* inner hops of rings over nodes */
 
 static const struct broken broken[] = {
     {"a crossing is lost", ZEP_FORM_DOUBLE, FWD, GROUP, WORLD, ZEP_RING_KV, 1, DROP, "deadlock|hold nothing|meets one of key|has position"},
