@@ -358,17 +358,30 @@ static double best_block(const struct zp *z, int seq, int k, int *dev0_out)
     return best;
 }
 
-/* 1 everything has its place, 0 there is no room. */
-static int place_all(struct zp *z, double limit_s, int ahead)
+static int allowed(const struct zp *z, uint64_t degrees, int k)
+{
+    return k < z->n_size && (degrees >> k & 1);
+}
+
+/* The next allowed degree from k on; n_size: none. */
+static int next_allowed(const struct zp *z, uint64_t degrees, int k)
+{
+    while (k < z->n_size && !allowed(z, degrees, k))
+        k++;
+    return k;
+}
+
+/* With the allowed degrees only (a bit each). 1 everything has its place, 0 there is no room. */
+static int place_all(struct zp *z, double limit_s, int ahead, uint64_t degrees)
 {
     clear_loads(z);
     for (int i = 0; i < z->g.n_seq; i++) {
-        int seq = z->g.sorted[i], k = 0, more = ahead, best = -1, best_dev = 0;
+        int seq = z->g.sorted[i], k = next_allowed(z, degrees, 0), more = ahead, best = -1, best_dev = 0;
         double best_s = 0;
 
-        while (k + 1 < z->n_size && each_s(z, seq, k) > limit_s)
-            k++;
-        for (; k < z->n_size && (best < 0 || more-- > 0); k++) {
+        while (next_allowed(z, degrees, k + 1) < z->n_size && each_s(z, seq, k) > limit_s)
+            k = next_allowed(z, degrees, k + 1);
+        for (; k < z->n_size && (best < 0 || more-- > 0); k = next_allowed(z, degrees, k + 1)) {
             int dev0;
             double busy = best_block(z, seq, k, &dev0), done = (busy + each_s(z, seq, k)) * (best < 0 ? 1 : 1.02);
 
@@ -503,20 +516,30 @@ static int keep(struct zp *z, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* One placement, and what refinement makes of it. */
+static int collect_one(struct zp *z, double limit_s, int ahead, uint64_t degrees, struct zep_error *err)
+{
+    int rc;
+
+    if (!place_all(z, limit_s, ahead, degrees))
+        return ZEP_OK;
+    if ((rc = keep(z, err)) < 0)
+        return rc;
+    refine(z);
+    return keep(z, err);
+}
+
 static int collect(struct zp *z, enum move move, struct zep_error *err)
 {
     int rc = ZEP_OK;
 
     z->move = move;
-    for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
-        for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
-            if (!place_all(z, shares[i] * z->target_s, ahead))
-                continue;
-            if ((rc = keep(z, err)) < 0)
-                break;
-            refine(z);
-            rc = keep(z, err);
-        }
+    for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
+        for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
+            rc = collect_one(z, shares[i] * z->target_s, ahead, UINT64_MAX, err);
+        for (int k = 1; k < z->n_size && rc == ZEP_OK && i % 2; k++) /* one degree beside single devices: rings that do not get into each other's way */
+            rc = collect_one(z, shares[i] * z->target_s, 1, (uint64_t)1 << k | 1, err);
+    }
     return rc;
 }
 
@@ -600,16 +623,36 @@ static int try_plan(struct zp *z, const struct candidate *c, struct zep_plan **p
     return ZEP_OK;
 }
 
-struct best { /* the fastest so far */
+#define N_POLISH 3 /* candidates that are polished */
+
+struct best { /* a plan and how fast it is */
     struct zep_plan *plan;
     double step_s;
     int last_dev; /* of its backward pass */
+    int at;       /* candidate */
 };
 
 static void take(struct best *best, struct zep_plan *plan, double step_s, int last_dev)
 {
     zep_plan_free(best->plan);
-    *best = (struct best){plan, step_s, last_dev};
+    best->plan = plan;
+    best->step_s = step_s;
+    best->last_dev = last_dev;
+}
+
+/* Into the list of the fastest, which is ascending. */
+static void rank(struct best list[N_POLISH], struct best b)
+{
+    for (int i = 0; i < N_POLISH; i++)
+        if (!list[i].plan || b.step_s < list[i].step_s) {
+            struct best t = list[i];
+
+            list[i] = b;
+            b = t;
+            if (!b.plan)
+                return;
+        }
+    zep_plan_free(b.plan);
 }
 
 /* Tries one sequence of the candidate in degree k: 1 it is faster and taken, 0 it is not, negative error. */
@@ -658,37 +701,29 @@ static int polish(struct zp *z, struct candidate *c, struct best *best, int budg
     return rc < 0 ? rc : ZEP_OK;
 }
 
-static int search(struct zp *z, struct best *best, struct zep_error *err)
+static int search(struct zp *z, struct best list[N_POLISH], struct zep_error *err)
 {
-    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, at = 0, rc = ZEP_OK;
+    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, rc = ZEP_OK;
 
     for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK; move++)
         if (move == MOVE_NONE || (z->opts->remap && z->token_s > 0))
             rc = collect(z, (enum move)move, err);
     for (int i = 0; i < z->n_kept && i < n_sim && rc == ZEP_OK; i++) {
-        struct zep_plan *plan = NULL;
-        double step_s;
-        int last;
+        struct best b = {.at = i};
 
-        if ((rc = try_plan(z, &z->kept[i], &plan, &step_s, &last, err)) < 0)
-            break;
-        if (plan && (!best->plan || step_s < best->step_s)) {
-            take(best, plan, step_s, last);
-            at = i;
-        } else {
-            zep_plan_free(plan);
-        }
+        if ((rc = try_plan(z, &z->kept[i], &b.plan, &b.step_s, &b.last_dev, err)) == ZEP_OK && b.plan)
+            rank(list, b);
     }
-    if (rc == ZEP_OK && best->plan)
-        rc = polish(z, &z->kept[at], best, n_sim, err);
+    for (int i = 0; i < N_POLISH && rc == ZEP_OK && list[i].plan; i++)
+        rc = polish(z, &z->kept[list[i].at], &list[i], n_sim / N_POLISH, err);
     return rc;
 }
 
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
-    struct best best = {0};
+    struct best list[N_POLISH] = {{0}};
     struct zp z;
-    int rc;
+    int rc, best = 0;
 
     if (!opts->cost || !n) /* by tokens and pairs alone there is nothing to weigh */
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
@@ -696,15 +731,19 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         return rc;
     z.token_s = zep_estimate_token(opts->cost);
     z.target_s = set_times(&z);
-    rc = search(&z, &best, err);
+    rc = search(&z, list, err);
     zp_free(&z);
-    if (rc < 0) {
-        zep_plan_free(best.plan);
+    for (int i = 1; i < N_POLISH && rc == ZEP_OK; i++)
+        if (list[i].plan && list[i].step_s < list[best].step_s)
+            best = i;
+    for (int i = 0; i < N_POLISH; i++)
+        if (rc < 0 || i != best)
+            zep_plan_free(list[i].plan);
+    if (rc < 0)
         return rc;
-    }
-    if (!best.plan)
+    if (!list[best].plan)
         return zep_method_zeppelin_paper.build(view, len, n, opts, plan_out, err);
-    *plan_out = best.plan;
+    *plan_out = list[best].plan;
     return ZEP_OK;
 }
 
