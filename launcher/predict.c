@@ -70,15 +70,13 @@ static int choose_capacity(const struct zep_predict_args *a, struct zep_comparis
 {
     int64_t average = (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev;
     double want = a->slack * (double)average;
-    char need[ZEP_UNIT_BUF];
 
     c->fit = zep_cost_fit_tokens(&c->cost, c->view->n_dev);
     c->capacity = a->capacity ? a->capacity : (int64_t)want + ((double)(int64_t)want < want);
     if (!a->capacity && c->fit < average)
         return zep_error_set(err, ZEP_EINVAL,
-                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%s a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same", c->fit,
-                             c->cost.engine.name,
-                             zep_format_size((int64_t)((c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev)), need), average);
+                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%.1f GB a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
+                             c->fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / 1e9, average);
     if (!a->capacity && c->capacity > c->fit)
         c->capacity = c->fit;
     zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64, c->capacity, (double)c->capacity / (double)average, c->fit);

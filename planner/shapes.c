@@ -159,7 +159,7 @@ static int read_flat(const char *file, const char *format, const struct field *f
     }
     for (int k = 0; k < n_field && rc == ZEP_OK; k++)
         if (field[k].required && !seen[k])
-            rc = zep_error_set(err, ZEP_EINVAL, "%s: '%s' is missing: expected all of its kind (zeppelin sim --help names them)", file, field[k].key);
+            rc = zep_error_set(err, ZEP_EINVAL, "%s: '%s' is missing: zeppelin-sim(1), FILES, names what is expected", file, field[k].key);
 out:
     zep_yaml_free(doc);
     free(text);

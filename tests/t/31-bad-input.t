@@ -83,6 +83,29 @@ bad 2 "$e empty: no lengths in it: expected one length in tokens a line" "an emp
 bad 2 "$e unknown distribution 'arxvi' (did you mean 'arxiv'?): expected one of arxiv, github, prolong64k, web, prolong, wlb, sft" "an unknown distribution" \
     "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --dist arxvi:tokens=1k
 
+# --- predictions ---
+printf 'format: zeppelin-model/1.0\nlayers: 4\nhidden: 512\nheads: 8\nvocab: 1000\n' >no-ffn.yaml
+printf 'layers: 4\nhidden: 512\nheads: 7\nffn: 1024\nvocab: 1000\n' >heads.yaml
+printf 'layers: 4\nhiden: 512\n' >typo.yaml
+printf 'flops: 1e15\nattention_forward: 0\n' >slow.yaml
+sim=("$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:2' --dist arxiv:tokens=32k)
+bad 2 "zeppelin sim: no --model: expected a known model (--list-models) or a file: see \`zeppelin sim --help\`" "no model" "${sim[@]}"
+bad 2 "$e unknown model 'llama-7' (did you mean 'llama-7b'?): expected one of llama-3b, llama-7b, llama-13b, llama-30b, moe-8x550m, llama3-8b, llama3-70b, or a file" "an unknown model" "${sim[@]}" --model llama-7
+bad 2 "$e ./no-ffn.yaml: 'ffn' is missing: zeppelin-sim(1), FILES, names what is expected" "a model without a field" "${sim[@]}" --model ./no-ffn.yaml
+bad 2 "$e ./heads.yaml: heads: 7 do not divide hidden 512: expected a divisor, or head_dim" "heads that do not divide" "${sim[@]}" --model ./heads.yaml --device h100
+bad 2 "$e ./typo.yaml:2: unknown key 'hiden' (did you mean 'hidden'?)" "an unknown key of a model" "${sim[@]}" --model ./typo.yaml
+bad 2 "$e ./slow.yaml:2: attention_forward: '0': expected a number from 1e-06 to 1.5" "a share of nothing" "${sim[@]}" --model llama-7b --device ./slow.yaml
+bad 2 "$e node 'node0': how fast its device (of no known model) is, is not known: --device names a kind of device or a file" "a device that is not known" "${sim[@]}" --model llama-7b
+bad 2 "zeppelin explain: --method 'te-cp,wlb': expected one method: see \`zeppelin explain --help\`" "two methods to explain" "$zeppelin" explain --preset A:2 --model llama-7b --dist arxiv:tokens=64k --method te-cp,wlb
+run "${sim[@]}" --model llama-13b --device h100 --tp 8
+like "$err" "40 heads and 40 key-value heads do not divide over tensor parallelism of 8|offers 0 devices|has no devices for so many ranks each" "tensor parallelism that does not fit"
+run "$zeppelin" sim --preset A:1 --model llama3-70b --dist arxiv:tokens=64k
+is "$status" 2 "a model that does not fit: status 2"
+like "$err" 'memory holds 0 tokens a device of a800 beside the model.s state \([0-9.]+ GB a device\), the batch has 8192' "and by how much"
+run "$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:0' --device h100 --model llama3-8b --dist arxiv:tokens=32k,max=32k --methods te-cp --capacity 8k
+is "$status" 2 "no links between nodes: status 2"
+like "$err" 'node [01] has no NIC: there is no link between its devices and other nodes' "and that they are missing"
+
 # --- jobs ---
 bad 2 "$e --set plan.method=zepelin: plan.method: 'zepelin' (did you mean 'zeppelin'?): \`zeppelin plan --help\` lists the methods" "an unknown method in a job" "$zeppelin" run --set plan.method=zepelin job.yaml
 bad 3 "$e --set cluster.tp=2: cluster.tp is 2: tensor parallelism is planned and checked, but this version's runtime trains with cluster.tp: 1" "tensor parallelism" "$zeppelin" run --set cluster.tp=2 job.yaml
