@@ -15,10 +15,12 @@
 
 #include "common/arena.h"
 
-static const double shares[] = {2.0, 1.5, 1.2, 1.0, 0.8, 0.62, 0.48, 0.33};
+static const double shares[] = {1.0, 0.8, 1.2, 0.62, 1.5, 0.48, 2.0, 0.33}; /* the likeliest first: large inputs try only a few */
 #define N_SHARE ((int)(sizeof shares / sizeof shares[0]))
 #define N_AHEAD 3 /* how many larger degrees are weighed beside the smallest */
 #define MAX_KEPT 80 /* candidates that may be simulated */
+#define PLACE_WORK 2e6  /* nodes that placements may look at */
+#define REFINE_WORK 300000 /* nodes that the refinement of one may look at */
 #define SIM_WORK 4096 /* devices that are simulated for choosing, and again for polishing */
 #define NIC_WEIGHT 1.15 /* NICs are not shared without gaps */
 #define MOVE_WEIGHT 2.0 /* nor do all tokens move at once */
@@ -484,7 +486,7 @@ static int move_one(struct zp *z, struct goal *now, int *budget)
 static void refine(struct zp *z)
 {
     struct goal now = goal_of(z);
-    int budget = 200 + 8 * z->g.n_seq;
+    int most = REFINE_WORK / z->view->n_node, budget = 200 + 8 * z->g.n_seq < most ? 200 + 8 * z->g.n_seq : most;
 
     while (budget > 0 && move_one(z, &now, &budget))
         ;
@@ -529,17 +531,31 @@ static int collect_one(struct zp *z, double limit_s, int ahead, uint64_t degrees
     return keep(z, err);
 }
 
-static int collect(struct zp *z, enum move move, struct zep_error *err)
+/* All placements with one share and one way to move tokens; *left: how many more may be tried. */
+static int collect(struct zp *z, double limit_s, int *left, struct zep_error *err)
 {
+    static const int ahead[N_AHEAD] = {1, 0, 2};
     int rc = ZEP_OK;
 
-    z->move = move;
-    for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++) {
-        for (int ahead = 0; ahead < N_AHEAD && rc == ZEP_OK; ahead++)
-            rc = collect_one(z, shares[i] * z->target_s, ahead, UINT64_MAX, err);
-        for (int k = 1; k < z->n_size && rc == ZEP_OK && i % 2; k++) /* one degree beside single devices: rings that do not get into each other's way */
-            rc = collect_one(z, shares[i] * z->target_s, 1, (uint64_t)1 << k | 1, err);
-    }
+    for (int i = 0; i < N_AHEAD && *left > 0 && rc == ZEP_OK; i++, --*left)
+        rc = collect_one(z, limit_s, ahead[i], UINT64_MAX, err);
+    for (int k = 1; k < z->n_size && *left > 0 && rc == ZEP_OK; k++, --*left) /* one degree beside single devices: rings that do not get into each other's way */
+        rc = collect_one(z, limit_s, 1, (uint64_t)1 << k | 1, err);
+    return rc;
+}
+
+static int collect_all(struct zp *z, struct zep_error *err)
+{
+    double looks = (double)z->g.n_seq * z->view->n_node; /* that one placement takes */
+    int left = PLACE_WORK / looks < 1 ? 1 : PLACE_WORK / looks > 1e6 ? 1000000 : (int)(PLACE_WORK / looks), rc = ZEP_OK;
+
+    for (int i = 0; i < N_SHARE && rc == ZEP_OK; i++)
+        for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK; move++) {
+            if (move != MOVE_NONE && (!z->opts->remap || z->token_s <= 0))
+                continue;
+            z->move = (enum move)move;
+            rc = collect(z, shares[i] * z->target_s, &left, err);
+        }
     return rc;
 }
 
@@ -703,11 +719,9 @@ static int polish(struct zp *z, struct candidate *c, struct best *best, int budg
 
 static int search(struct zp *z, struct best list[N_POLISH], struct zep_error *err)
 {
-    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, rc = ZEP_OK;
+    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, rc;
 
-    for (int move = MOVE_NONE; move < N_MOVE && rc == ZEP_OK; move++)
-        if (move == MOVE_NONE || (z->opts->remap && z->token_s > 0))
-            rc = collect(z, (enum move)move, err);
+    rc = collect_all(z, err);
     for (int i = 0; i < z->n_kept && i < n_sim && rc == ZEP_OK; i++) {
         struct best b = {.at = i};
 
