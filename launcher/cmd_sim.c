@@ -6,13 +6,14 @@
 
 #include "launcher/cli.h"
 #include "launcher/predict.h"
+#include "launcher/sweep.h"
 
-enum { OPT_METHOD = 256, OPT_JSON, OPT_CSV, OPT_SVG, OPT_TRACE, OPT_LIST_MODELS, OPT_LIST_DEVICES };
+enum { OPT_METHOD = 256, OPT_SWEEP, OPT_JSON, OPT_CSV, OPT_SVG, OPT_TRACE, OPT_LIST_MODELS, OPT_LIST_DEVICES };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     ZEP_PREDICT_OPTIONS,
-    {"method", required_argument, NULL, OPT_METHOD}, {"json", no_argument, NULL, OPT_JSON}, {"csv", no_argument, NULL, OPT_CSV}, {"svg", required_argument, NULL, OPT_SVG}, {"trace", required_argument, NULL, OPT_TRACE},
+    {"method", required_argument, NULL, OPT_METHOD}, {"sweep", required_argument, NULL, OPT_SWEEP}, {"json", no_argument, NULL, OPT_JSON}, {"csv", no_argument, NULL, OPT_CSV}, {"svg", required_argument, NULL, OPT_SVG}, {"trace", required_argument, NULL, OPT_TRACE},
     {"list-models", no_argument, NULL, OPT_LIST_MODELS}, {"list-devices", no_argument, NULL, OPT_LIST_DEVICES},
     {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
@@ -21,9 +22,11 @@ static const struct cli cli = {
     "sim",
     "usage: zeppelin sim [CLUSTER] --model NAME WORKLOAD [OPTION]...\n"
     "       zeppelin sim [CLUSTER] --model NAME WORKLOAD --method NAME [--svg FILE] [--trace FILE]\n"
+    "       zeppelin sim [CLUSTER] --model NAME WORKLOAD --sweep KEY=V1,V2,... [--svg FILE]\n"
     "\n"
     "Predicts a training step: plans it with several methods and simulates the schedules of all devices,\n"
-    "operation by operation, over the cluster's links. With --method, one method in detail.\n"
+    "operation by operation, over the cluster's links. With --method, one method in detail. With --sweep,\n"
+    "one prediction for each value; twice: for each pair of values.\n"
     "\n"
     ZEP_PROBLEM_HELP
     "\n"
@@ -33,6 +36,10 @@ static const struct cli cli = {
     "                     default: what the topology says its devices are\n"
     "  --methods LIST     methods to compare, divided by commas (default: all)\n"
     "  --method NAME      this one in detail: phases, critical path, links, memory\n"
+    "  --sweep KEY=V1,V2,...\n"
+    "                     nodes=2,4,8; tokens=64k,128k (of a step); context=8k,64k (of the longest document);\n"
+    "                     dist=arxiv,github; nic=100Gb/s,400Gb/s; slack=1.25,2; default of --methods here:\n"
+    "                     zeppelin, zeppelin-paper, te-cp, static-cp, flexsp, hybrid-dp, wlb\n"
     "  --capacity TOKENS  tokens a device may hold for attention (default: --slack)\n"
     "  --slack X          capacity as a multiple of tokens / devices (default 1.5), no more than memory holds\n"
     "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
@@ -41,8 +48,8 @@ static const struct cli cli = {
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
     "\n"
     "Output (default: text):\n"
-    "  --json             zeppelin-sim/1.0; --csv: the table\n"
-    "  --svg FILE         with --method: what every device does when, as a picture\n"
+    "  --json             zeppelin-sim/1.0, zeppelin-sweep/1.0; --csv: the table\n"
+    "  --svg FILE         with --method: what every device does when, as a picture; with --sweep: a plot\n"
     "  --trace FILE       with --method: the same for Perfetto or chrome://tracing\n"
     "  --list-models, --list-devices\n"
     "                     what is known, with the source of each number\n"
@@ -55,6 +62,7 @@ struct args {
     struct zep_predict_args p;
     const char *method, *svg, *trace, *out;
     int json, csv;
+    struct zep_sweep sweep;
 };
 
 /* --- command line --- */
@@ -94,6 +102,8 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     case OPT_METHOD:
         a->method = optarg;
         break;
+    case OPT_SWEEP:
+        return zep_sweep_add(&a->sweep, optarg, err);
     case OPT_JSON:
         a->json = 1;
         break;
@@ -136,8 +146,12 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "%s", complaint);
     if (!a->p.model)
         return zep_cli_usage(&cli, "no --model: expected a known model (--list-models) or a file");
-    if ((a->svg || a->trace) && !a->method)
-        return zep_cli_usage(&cli, "%s needs --method, the method that is drawn", a->svg ? "--svg" : "--trace");
+    if (a->sweep.n_axis && (complaint = zep_sweep_complaint(&a->sweep, &a->p)))
+        return zep_cli_usage(&cli, "%s", complaint);
+    if (a->sweep.n_axis && a->method)
+        return zep_cli_usage(&cli, "--method and --sweep: expected one of them; --methods says what a sweep compares");
+    if (((a->svg && !a->sweep.n_axis) || a->trace) && !a->method)
+        return zep_cli_usage(&cli, "%s needs --method, the method that is drawn", a->trace ? "--trace" : "--svg");
     if (a->method && a->p.methods)
         return zep_cli_usage(&cli, "--method and --methods: expected one of them");
     if (a->json && a->csv)
@@ -232,6 +246,20 @@ static int write_file(const char *path, const struct zep_prediction *r, int (*ma
     return rc;
 }
 
+static int sweep(struct args *a, struct zep_buf *b, struct zep_error *err)
+{
+    struct zep_buf svg = ZEP_BUF_INIT;
+    int rc = zep_sweep_run(&a->sweep, &a->p, err);
+
+    if (rc == ZEP_OK && a->svg && (rc = zep_sweep_to_svg(&a->sweep, &svg, err)) == ZEP_OK)
+        rc = zep_cli_write(a->svg, &svg, err);
+    zep_buf_free(&svg);
+    if (rc == ZEP_OK)
+        rc = a->json ? zep_sweep_to_json(&a->sweep, b, err) : a->csv ? zep_sweep_to_csv(&a->sweep, b, err) : zep_sweep_to_text(&a->sweep, b, err);
+    zep_sweep_free(&a->sweep);
+    return rc;
+}
+
 static int run(const struct args *a, struct zep_comparison *c, struct zep_buf *b, struct zep_error *err)
 {
     int rc;
@@ -255,7 +283,7 @@ int cmd_sim(int argc, char **argv)
 
     if ((rc = parse(argc, argv, &a)) >= 0)
         return rc;
-    if ((rc = run(&a, &c, &b, &err)) == ZEP_OK)
+    if ((rc = a.sweep.n_axis ? sweep(&a, &b, &err) : run(&a, &c, &b, &err)) == ZEP_OK)
         rc = zep_cli_write(a.out, &b, &err);
     zep_comparison_free(&c);
     zep_buf_free(&b);
