@@ -11,6 +11,7 @@ struct zep_verb {
 };
 const struct zep_verb *zep_verbs(void); /* ends with a NULL name */
 
+int cmd_advise(int argc, char **argv);
 int cmd_data(int argc, char **argv);
 int cmd_job(int argc, char **argv);
 int cmd_plan(int argc, char **argv);
