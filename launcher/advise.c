@@ -240,25 +240,27 @@ static double longest_share(const struct zep_advice *v)
     return most;
 }
 
-/* Memory: the capacity is all that it holds, and with less the steps would be longer; else computing where it is most of the step, else what devices stand still for. */
+/* Memory: the capacity is all that it holds, and less would make the steps longer; else computing where it is most of the step, else what devices stand still for. */
 static enum zep_limit limit_of(const struct zep_advice *v)
 {
     const struct zep_advice_setting *s = &v->setting[v->best];
     const struct zep_advice_cell *cell = &s->cell[v->best_method];
     double sum = 0, lower = 0;
     enum zep_limit most = ZEP_LIMIT_NET;
+    int computes;
 
     for (int i = 0; i < v->n_setting; i++)
         if (v->setting[i].n_node == s->n_node && v->setting[i].capacity < s->capacity)
             lower = v->setting[i].cell[v->best_method].mean_step_s;
-    if (s->is_memory && s->slack < 2 && (!(lower > 0) || lower > ZEP_ADVISE_NIL * cell->mean_step_s))
-        return ZEP_LIMIT_MEMORY;
     for (int p = 0; p < ZEP_N_LIMIT_PART; p++) {
         sum += cell->part_s[p];
         if (p != ZEP_LIMIT_COMPUTE && cell->part_s[p] > cell->part_s[most])
             most = (enum zep_limit)p;
     }
-    if (cell->part_s[ZEP_LIMIT_COMPUTE] >= 0.75 * sum)
+    computes = cell->part_s[ZEP_LIMIT_COMPUTE] >= 0.75 * sum;
+    if (s->is_memory && s->slack < 2 && (lower > 0 ? lower > ZEP_ADVISE_NIL * cell->mean_step_s : !computes))
+        return ZEP_LIMIT_MEMORY;
+    if (computes)
         return ZEP_LIMIT_COMPUTE;
     return most == ZEP_LIMIT_UNEVEN && longest_share(v) > 0.25 ? ZEP_LIMIT_LONGEST : most;
 }

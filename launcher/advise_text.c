@@ -233,7 +233,7 @@ static void put_table(const struct zep_advice *v, struct zep_buf *b)
         if (i >= 0)
             put_line(v, i, m, b);
         else
-            zep_buf_printf(b, "%5d  %-16s %s\n", n_node, v->method[m], best_setting(v)->cell[m].why);
+            zep_buf_printf(b, "%5d  %s\n", n_node, best_setting(v)->cell[m].why);
     }
 }
 

@@ -170,9 +170,10 @@ int zep_sweep_to_svg(const struct zep_sweep *s, struct zep_buf *b, struct zep_er
     zep_buf_printf(b, "%s</text>\n", s->calibrated ? "" : " (not calibrated)");
     for (int k = 0; k < n_panel; k++) {
         const struct zep_sweep_point *point = &s->point[k * s->axis[0].n];
+        int row = k / across;
 
-        p.x0 = k % across * PANEL_W;
-        p.y0 = HEAD + k / across * PANEL_H;
+        p.x0 = (k - row * across) * PANEL_W;
+        p.y0 = HEAD + row * PANEL_H;
         if ((rc = put_frame(&p, k, b, err)) < 0 || (rc = put_gaps(&p, point, b, err)) < 0)
             return rc;
         for (int m = s->n_method - 1; m >= 0; m--) /* the first above the others */

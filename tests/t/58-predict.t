@@ -1,0 +1,191 @@
+#!/usr/bin/env bash
+# Sweeps say what single predictions say; advice is what its own numbers say; where there is nothing to gain, it says so.
+# timeout: 120
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$tmp" || exit 1
+base=(--model llama-7b --dist 'github:tokens=64k,seed=1')
+methods=zeppelin,te-cp,static-cp,packed-dp
+
+# single OPTION...: the rows of zeppelin sim
+single()
+{
+    "$zeppelin" sim --methods "$methods" --csv "$@" 2>/dev/null | tail -n +2
+}
+
+# of FILE KEYS VALUES: the rows of a point, without the keys and the column of errors
+of()
+{
+    grep "^$2," "$1" | sed "s|^$2,||" | sed '/"$/ { s/,"[^"]*"$//; b; }; s/,$//'
+}
+
+# --- a sweep is the single runs, point by point
+run "$zeppelin" sim --preset A "${base[@]}" --methods "$methods" --sweep nodes=2,4,8 --csv
+ok "$status" "a sweep over nodes"
+cp out nodes.csv
+is "$(head -n 1 nodes.csv)" "nodes,method,step_s,tokens_s_device,over_te_cp,over_best_rival,imbalance,node_bytes,network_bytes,memory_bytes,error" "its columns"
+for n in 2 4 8; do
+    is "$(of nodes.csv $n)" "$(single --preset A:$n "${base[@]}")" "$n nodes: as without a sweep"
+done
+is "$(wc -l <nodes.csv)" 13 "a row for each point and method"
+unlike "$err" "point" "no progress where there is no terminal"
+
+run "$zeppelin" sim --preset A:2 "${base[@]}" --methods "$methods" --sweep tokens=64k,96k --sweep dist=arxiv,sft --csv
+ok "$status" "a grid"
+cp out grid.csv
+for t in 64k 96k; do
+    for d in arxiv sft; do
+        is "$(of grid.csv "$((${t%k} * 1024)),$d")" "$(single --preset A:2 --model llama-7b --dist "$d:tokens=$t,seed=1")" "$t of $d: as without a sweep"
+    done
+done
+
+run "$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:2' --device h200 "${base[@]}" --methods "$methods" --sweep nic=100Gb/s,400Gb/s --sweep slack=1.25,2 --csv
+cp out nic.csv
+for nic in 100 400; do
+    for slack in 1.25 2; do
+        is "$(of nic.csv "$((nic * 125000000)),$slack")" "$(single --synthetic "nodes:2 dev:4 nic:2 net:${nic}Gb/s" --device h200 "${base[@]}" --slack $slack)" "NICs of $nic Gb/s, slack $slack: as without a sweep"
+    done
+done
+run "$zeppelin" sim --preset A:2 "${base[@]}" --methods "$methods" --sweep context=8k,32k --csv
+cp out context.csv
+is "$(of context.csv 8192)" "$(single --preset A:2 --model llama-7b --dist github:tokens=64k,seed=1,max=8k)" "documents up to 8k: as without a sweep"
+
+for i in $(seq 40); do mkdir -p texts && head -c $((i * 200)) /dev/zero | tr '\0' x >texts/$i.txt; done
+run "$zeppelin" data --suffix .txt --heldout 20 -o data texts
+run "$zeppelin" sim --preset C:2 --model llama-7b --data data/train --tokens 16k --methods "$methods" --sweep tokens=16k,32k --csv
+cp out data.csv
+is "$(of data.csv 32768)" "$(single --preset C:2 --model llama-7b --data data/train --tokens 32k)" "of a data set, too"
+
+# --- a point that does not fit is a gap
+run "$zeppelin" sim --preset A "${base[@]}" --methods "$methods" --sweep nodes=1,2 --svg plot.svg
+ok "$status" "a point that does not fit does not end the sweep"
+like "$out" "^1  +memory holds [0-9]+ tokens a device beside the model's state, the batch has 8192$" "its line says why"
+like "$out" "^2 .* zeppelin +[0-9.]+ +[0-9.]+$" "and the next point is there"
+like "$out" "^-: packed-dp cannot place this batch within the capacity$" "so is why a method has no number"
+run "$zeppelin" sim --preset A "${base[@]}" --methods "$methods" --sweep nodes=1,2 --json
+python3 -c '
+import json, sys
+j = json.load(open(sys.argv[1]))
+p = j["points"]
+print(j["format"], j["keys"], [q["nodes"] for q in p], "error" in p[0], [m["method"] for m in p[1]["methods"]], p[1]["devices"])
+' "$tmp/out" >seen
+is "$(cat seen)" "zeppelin-sweep/1.0 ['nodes'] [1, 2] True ['zeppelin', 'te-cp', 'static-cp', 'packed-dp'] 16" "JSON has the points, and the error of the first"
+run "$zeppelin" sim --preset A:1 "${base[@]}" --sweep slack=1.25,2
+is "$status" 2 "nothing that fits is an error"
+like "$err" "error: no point can be predicted; the first: memory holds" "which says why"
+
+# --- the plot
+run "$zeppelin" sim --preset A "${base[@]}" --methods "$methods" --sweep nodes=2,4,1 --sweep nic=100Gb/s,200Gb/s,400Gb/s --svg grid.svg -o /dev/null
+ok "$status" "a plot of a grid"
+python3 - >seen <<'PY'
+import xml.dom.minidom
+def lines(path):
+    d = xml.dom.minidom.parse(path)
+    return [g for g in d.getElementsByTagName("g") if g.getAttribute("class") == "method"]
+def points(g):
+    return sum(c in "ML" for c in g.getElementsByTagName("path")[0].getAttribute("d")) - 1
+one, grid = lines("plot.svg"), lines("grid.svg")
+print(len(one), len(grid), sorted({points(g) for g in one}), sorted({points(g) for g in grid}))
+# the line goes from left to right, however the values were given
+xs = [float(p.split(",")[0].lstrip("ML")) for p in grid[0].getElementsByTagName("path")[0].getAttribute("d").split()[1:]]
+print(xs == sorted(xs))
+PY
+is "$(head -n 1 seen)" "4 12 [0, 1] [0, 2]" "a line a method in every panel, with a point where there is a number"
+is "$(tail -n 1 seen)" True "from left to right"
+
+# --- bad inputs of sweeps
+bad()
+{
+    local want=$1
+    shift
+    run "$zeppelin" "$@"
+    is "$status" 2 "refused: $want"
+    like "$err" "$want" "and told"
+}
+sim=(sim --preset A:4 "${base[@]}")
+bad "--sweep: unknown key 'node' \(did you mean 'nodes'\?\)" "${sim[@]}" --sweep node=2
+bad "--sweep: 'nodes': expected KEY=V1,V2" "${sim[@]}" --sweep nodes
+bad "--sweep nodes: value 2: 'x': expected a whole number" "${sim[@]}" --sweep nodes=2,x
+bad "--sweep nodes: value 3, '2': it is value 1, too" "${sim[@]}" --sweep nodes=2,4,2
+bad "--sweep nic: value 1: '100': expected a number and a unit" "${sim[@]}" --sweep nic=100
+bad "--sweep dist: value 1: unknown distribution 'arxif' \(did you mean 'arxiv'\?\)" "${sim[@]}" --sweep dist=arxif
+bad "--sweep slack: value 1: '0.5': expected a number from 1" "${sim[@]}" --sweep slack=0.5
+bad "--sweep tokens=1k: expected --sweep at most twice" "${sim[@]}" --sweep nodes=2 --sweep slack=2 --sweep tokens=1k
+bad "'nodes' is swept already" "${sim[@]}" --sweep nodes=2 --sweep nodes=4
+bad "--nodes and --sweep nodes" "${sim[@]}" --nodes 2 --sweep nodes=2,4
+bad "--method and --sweep" "${sim[@]}" --method zeppelin --sweep nodes=2,4
+bad "--svg needs --method" "${sim[@]}" --svg x.svg
+bad "unknown method 'flexp' \(did you mean 'flexsp'\?\)" "${sim[@]}" --methods flexp --sweep nodes=2
+bad "--sweep nodes: '4': the topology has 2 nodes" sim --synthetic 'nodes:2 dev:4 nic:2' --device h100 "${base[@]}" --sweep nodes=2,4
+
+# --- advice
+run "$zeppelin" advise --preset dgx-h100:4 --model llama-3b --dist arxiv:tokens=256k,seed=1 --steps 2 --json
+ok "$status" "advice"
+cp out advice.json
+python3 - >seen <<'PY'
+import json
+j = json.load(open("advice.json"))
+cells = [(s["nodes"], s["capacity"], m) for s in j["settings"] if "methods" in s for m in s["methods"] if "mean_step_s" in m]
+least = min(m["node_s_token"] for _, _, m in cells)
+n, c, m = min((x for x in cells if x[2]["node_s_token"] <= 1.03 * least), key=lambda x: x[2]["mean_step_s"])
+r = j["recommended"]
+print((r["nodes"], r["capacity"], r["method"]) == (n, c, m["method"]))
+tokens = sum(j["batch_tokens"])
+print(all(abs(m["node_s_token"] * tokens / (n * sum(m["step_s"])) - 1) < 1e-9 and abs(m["mean_step_s"] * len(m["step_s"]) / sum(m["step_s"]) - 1) < 1e-9 for n, c, m in cells))
+def best(name):
+    return min((x for x in cells if x[0] == n and x[2]["method"] == name), key=lambda x: x[2]["mean_step_s"])
+good = True
+for g in j["gains"]:
+    _, cap, other = best(g["over"])
+    ratios = [a / b for a, b in zip(other["step_s"], m["step_s"])]
+    good &= abs(g["mean"] - sum(ratios) / len(ratios)) < 1e-9 and abs(g["least"] - min(ratios)) < 1e-9 and abs(g["most"] - max(ratios)) < 1e-9 and g["capacity"] == cap and g["nil"] == (g["mean"] < 1.03)
+print(good)
+rivals = {x[2]["method"] for x in cells if x[0] == n and not x[2]["method"].startswith("zeppelin")}
+print([g["over"] for g in j["gains"]] == ["static-cp", "te-cp"] + [r for r in [min(rivals, key=lambda r: best(r)[2]["mean_step_s"])] if r not in ("static-cp", "te-cp")])
+print(sorted({s["nodes"] for s in j["settings"]}), j["job"] == {"cluster.nodes": n, "plan.method": m["method"], "plan.capacity": c})
+one = [x for x in cells if x[0] == 4 and x[2]["method"] == "zeppelin"][0]
+print(one[1], "%.6g" % one[2]["step_s"][1])
+PY
+is "$(sed -n 1p seen)" True "it recommends the fastest of what costs at most 3 % more than the cheapest"
+is "$(sed -n 2p seen)" True "costs are nodes x seconds / tokens"
+is "$(sed -n 3p seen)" True "gains are ratios of steps, batch by batch"
+is "$(sed -n 4p seen)" True "over static-cp, te-cp and the best rival"
+is "$(sed -n 5p seen)" "[1, 2, 4] True" "all, half and a quarter of the nodes; the job's keys are the recommendation"
+read -r capacity step < <(sed -n 6p seen)
+is "$("$zeppelin" sim --preset dgx-h100:4 --model llama-3b --dist arxiv:tokens=256k,seed=2 --methods zeppelin --capacity "$capacity" --csv 2>/dev/null | sed -n 's/^zeppelin,\([^,]*\),.*/\1/p')" "$step" "a step of the second batch is what zeppelin sim says of the next seed"
+
+run "$zeppelin" advise --preset A:4 --model llama-7b --dist github:tokens=128k,seed=1 --steps 2
+ok "$status" "advice in words"
+like "$out" "^recommended: method [a-z-]+, capacity [0-9]+ tokens a device" "recommends"
+like "$out" "^  over static-cp \(what people use today" "compares with what people use today"
+like "$out" "not calibrated here" "says that the device is not calibrated"
+like "$out" "of the tokens, [0-9]+ % are in documents above 4k" "says how long documents are"
+sed -n '/^in the job file:/,/^$/p' out | sed -n 's/^    //p' >job.yaml
+printf 'data: {train: data/train, heldout: data/heldout, too_long: cut}\n' >>job.yaml
+run "$zeppelin" job check --set 'cluster.topology=synthetic: nodes:4 dev:8 kind:cpu' job.yaml
+ok "$status" "its lines are good lines of a job file"
+[ "$status" -eq 0 ] || diag "$err"
+
+for _ in $(seq 64); do echo 2048; done >equal
+run "$zeppelin" advise --preset A:4 --model llama-7b --lengths equal
+ok "$status" "equal short documents"
+like "$out" "^  over static-cp \(what people use today[^)]*\): 1\.0[0-2] x, " "gain nothing over static-cp"
+like "$out" "that is nil: below 3 %, .*; static-cp, the simpler method, will do" "and that is said"
+like "$out" "none above 4k$" "as are their lengths"
+run "$zeppelin" advise --preset A:4 --model llama-7b --lengths equal --methods te-cp,static-cp
+like "$out" "over static-cp .*: it is the recommendation itself" "nor does static-cp over itself"
+
+# batches of a data set are those of training: step by step
+run "$zeppelin" advise --preset C:2 --model llama-7b --data data/train --tokens 16k --steps 3 --json
+python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["batch_tokens"], [m["step_s"] for m in j["settings"][0]["methods"] if m["method"] == "te-cp"][0][2], j["settings"][0]["capacity"])' "$tmp/out" >seen
+"$zeppelin" sim --preset C:2 --model llama-7b --data data/train --tokens 16k --step 2 --capacity "$(sed 's/.* //' seen)" --methods te-cp --json 2>/dev/null >single.json
+python3 -c 'import json; j = json.load(open("single.json")); print(j["tokens"], j["methods"][0]["step_s"])' >want
+is "$(sed 's/.*, \([0-9]*\)\] \([^ ]*\) .*/\1 \2/' seen)" "$(cat want)" "the third batch is step 2 of the data set"
+
+bad "--steps: '65'" advise --preset A:4 "${base[@]}" --steps 65
+bad "--lengths is one batch" advise --preset A:4 --model llama-7b --lengths equal --steps 2
+bad "no workload" advise --preset A:4 --model llama-7b
+bad "no --model" advise --preset A:4 --lengths equal
+bad "--nodes: '4': the topology has 2 nodes" advise --synthetic 'nodes:2 dev:4 nic:2' --device h100 --model llama-7b --lengths equal --nodes 4
+bad "unknown method 'flexp'" advise --preset A:4 --model llama-7b --lengths equal --methods flexp
+bad "nothing fits with 1 node: memory holds" advise --preset A:1 --model llama-7b --lengths equal
+done_testing
