@@ -254,7 +254,8 @@ int zep_advice_to_text(const struct zep_advice *v, const struct zep_predict_args
     const struct zep_advice_setting *s = best_setting(v);
     const struct zep_advice_cell *c = best_cell(v);
     struct lengths l;
-    int rc = measure(v, &l, err);
+    struct zep_gain g;
+    int rc = measure(v, &l, err), today = zep_advice_method(v, "static-cp");
 
     if (rc < 0)
         return rc;
@@ -272,6 +273,8 @@ int zep_advice_to_text(const struct zep_advice *v, const struct zep_predict_args
     if (a->problem.tp > 1)
         zep_buf_printf(b, ", tp: %" PRId64, a->problem.tp);
     zep_buf_printf(b, "}\n    plan: {method: %s, capacity: %" PRId64 "}\n", v->method[v->best_method], s->capacity);
+    if (today >= 0 && today != v->best_method && zep_advice_gain(v, today, &g) && g.mean < ZEP_ADVISE_NIL)
+        zep_buf_printf(b, "    # plan: {method: %s, capacity: %" PRId64 "} is as good\n", v->method[today], v->setting[zep_advice_find(v, s->n_node, today)].capacity);
     zep_buf_printf(b, "\nAll of this is predicted, for %s with the numbers of device %s, which are %s.\n", v->ground.cost.model.name, v->ground.cost.engine.name,
                    v->ground.cost.engine.calibrated ? "measured (calibrated)" : "not calibrated here: taken from data sheets and papers");
     return zep_buf_ok(b, err);
