@@ -52,6 +52,7 @@ struct zep_job {
     } train;
     struct {
         char *method;
+        char *device;      /* kind of device whose costs are planned by; "" none */
         int64_t capacity;  /* tokens a device; 0: 1.25 x the average, rounded up */
         int routing, remap;
         int64_t max_proxies;

@@ -70,7 +70,7 @@ struct args {
 static int list_models(void)
 {
     int n;
-    const struct zep_model *m = zep_model_presets(&n);
+    const struct zep_model_desc *m = zep_model_presets(&n);
 
     for (int i = 0; i < n; i++) {
         printf("%-12s %d layers, hidden %d, %d heads of %d (%d key-value), ffn %d, vocabulary %d", m[i].name, m[i].n_layer, m[i].hidden, m[i].n_head, m[i].head_dim, m[i].n_head_kv, m[i].ffn, m[i].vocab);

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/yaml.h"
 #include "launcher/inputs.h"
+#include "planner/cost.h"
 #include "planner/dataset.h"
 #include "planner/plan.h"
 #include "planner/workload.h"
@@ -87,6 +88,20 @@ static void check_method(struct findings *f)
     add(f, "plan.method", &e);
 }
 
+static void check_device(struct findings *f)
+{
+    struct zep_engine engine;
+    struct zep_error e;
+
+    if (*f->job->plan.device && zep_engine_load(f->job->plan.device, &engine, &e) < 0) {
+        zep_error_prefix(&e, "plan.device");
+        add(f, "plan.device", &e);
+    } else if (!*f->job->plan.device && !strcmp(f->job->plan.method, "auto")) {
+        zep_error_set(&e, ZEP_EINVAL, "plan.method: 'auto' chooses by predicted time: set plan.device, the kind of device");
+        add(f, "plan.method", &e);
+    }
+}
+
 static void check_tp(struct findings *f)
 {
     struct zep_error e;
@@ -161,6 +176,8 @@ int zep_precheck_run(struct zep_job *job, struct zep_topo **topo_out, struct zep
     int rc;
 
     check_method(&f);
+
+    check_device(&f);
     check_tp(&f);
     check_data(&f, check_cluster(&f, job, &topo));
     if ((rc = take(&f, err)) < 0)

@@ -128,7 +128,7 @@ int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo
 
 int zep_problem_costs(const char *model_name, const char *device, const struct zep_topo *topo, const struct zep_view *view, int tp, struct zep_cost *cost_out, struct zep_error *err)
 {
-    struct zep_model model;
+    struct zep_model_desc model;
     struct zep_engine engine;
     int rc;
 

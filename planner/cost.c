@@ -40,7 +40,7 @@ static int need(const char *what, const char *of, double value, struct zep_error
     return value > 0 ? ZEP_OK : zep_error_set(err, ZEP_EINVAL, "%s: %s is %g: expected a number above zero", of, what, value);
 }
 
-static int check_model(const struct zep_model *m, int tp, struct zep_error *err)
+static int check_model(const struct zep_model_desc *m, int tp, struct zep_error *err)
 {
     const struct {
         const char *what;
@@ -78,7 +78,7 @@ static int check_engine(const struct zep_engine *e, struct zep_error *err)
     return ZEP_OK;
 }
 
-int zep_cost_make(const struct zep_model *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err)
+int zep_cost_make(const struct zep_model_desc *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err)
 {
     double h = model->hidden, q = (double)model->n_head * model->head_dim, kv = (double)model->n_head_kv * model->head_dim, f = model->ffn, e = model->type_bytes;
     double experts = model->n_expert ? model->n_expert : 1, active = model->n_expert ? model->n_active : 1, router = model->n_expert > 1 ? h * model->n_expert : 0;

@@ -14,7 +14,7 @@
 #include "common/error.h"
 #include "topology/topo.h"
 
-struct zep_model {
+struct zep_model_desc {
     char name[48];
     char source[200];  /* where its numbers come from */
     int n_layer, hidden, n_head, n_head_kv, head_dim, ffn, vocab;
@@ -38,7 +38,7 @@ struct zep_engine { /* one device */
 
 /* Costs of one layer on one plan device of speed 1. Times in seconds, sizes in bytes. */
 struct zep_cost {
-    struct zep_model model;
+    struct zep_model_desc model;
     struct zep_engine engine;
     int tp;
     double attn_fwd_s, attn_bwd_s;     /* a pair */
@@ -56,16 +56,16 @@ struct zep_cost {
 };
 
 /* Presets; names are told in errors. model: a preset's name or a YAML file (zeppelin-model/1.0, see zeppelin-model(5)). */
-const struct zep_model *zep_model_presets(int *n_out);
+const struct zep_model_desc *zep_model_presets(int *n_out);
 const struct zep_engine *zep_engine_presets(int *n_out);
-int zep_model_load(const char *name, struct zep_model *model_out, struct zep_error *err);
+int zep_model_load(const char *name, struct zep_model_desc *model_out, struct zep_error *err);
 /* name: a preset's name, or a file as `zeppelin calibrate` writes it. */
 int zep_engine_load(const char *name, struct zep_engine *engine_out, struct zep_error *err);
 /* The engine that the model names of the topology's devices mean ("NVIDIA H100 80GB HBM3" is h100; nodes without devices: cpu). ZEP_EINVAL: unknown or mixed, tells how to name one. */
 int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_out, struct zep_error *err);
 
 /* port_bw: of one device inside its node, for tensor parallelism; 0: the engine's. ZEP_EINVAL: tp does not divide the heads, or a number is missing. */
-int zep_cost_make(const struct zep_model *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err);
+int zep_cost_make(const struct zep_model_desc *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err);
 
 /* Linear modules' activations are not kept but computed again in the backward pass; attention's inputs and results are kept. */
 void zep_cost_recompute(struct zep_cost *cost);

@@ -13,7 +13,7 @@
 #include "common/units.h"
 #include "common/yaml.h"
 
-static const struct zep_model models[] = {
+static const struct zep_model_desc models[] = {
     {"llama-3b", "OpenLLaMA 3B (openlm-research/open_llama_3b, config.json)", 26, 3200, 32, 32, 100, 8640, 32000, 0, 0, 0, 2},
     {"llama-7b", "Touvron et al., LLaMA, 2023, table 2 (meta-llama/Llama-2-7b, config.json)", 32, 4096, 32, 32, 128, 11008, 32000, 0, 0, 0, 2},
     {"llama-13b", "Touvron et al., LLaMA, 2023, table 2 (meta-llama/Llama-2-13b, config.json)", 40, 5120, 40, 40, 128, 13824, 32000, 0, 0, 0, 2},
@@ -37,7 +37,7 @@ static const struct zep_engine engines[] = {
 };
 #define N_ENGINE ((int)(sizeof engines / sizeof engines[0]))
 
-const struct zep_model *zep_model_presets(int *n_out)
+const struct zep_model_desc *zep_model_presets(int *n_out)
 {
     *n_out = N_MODEL;
     return models;
@@ -166,10 +166,10 @@ out:
     return rc;
 }
 
-#define INT(k, member, req, lo, hi) {k, FIELD_INT, offsetof(struct zep_model, member), req, lo, hi}
+#define INT(k, member, req, lo, hi) {k, FIELD_INT, offsetof(struct zep_model_desc, member), req, lo, hi}
 static const struct field model_fields[] = {
     INT("layers", n_layer, 1, 1, 10000), INT("hidden", hidden, 1, 1, 1 << 20), INT("heads", n_head, 1, 1, 4096), INT("kv_heads", n_head_kv, 0, 1, 4096), INT("head_dim", head_dim, 0, 1, 4096), INT("ffn", ffn, 1, 1, 1 << 22),
-    INT("vocab", vocab, 1, 1, 1 << 28), INT("experts", n_expert, 0, 0, 4096), INT("experts_per_token", n_active, 0, 0, 4096), {"tied", FIELD_BOOL, offsetof(struct zep_model, tied), 0, 0, 0}, INT("type_bytes", type_bytes, 0, 1, 8),
+    INT("vocab", vocab, 1, 1, 1 << 28), INT("experts", n_expert, 0, 0, 4096), INT("experts_per_token", n_active, 0, 0, 4096), {"tied", FIELD_BOOL, offsetof(struct zep_model_desc, tied), 0, 0, 0}, INT("type_bytes", type_bytes, 0, 1, 8),
 };
 #define REAL(k, member, req, lo, hi) {k, FIELD_REAL, offsetof(struct zep_engine, member), req, lo, hi}
 static const struct field engine_fields[] = {
@@ -183,10 +183,10 @@ static int is_file(const char *name)
     return strchr(name, '/') || strchr(name, '.');
 }
 
-int zep_model_load(const char *name, struct zep_model *model_out, struct zep_error *err)
+int zep_model_load(const char *name, struct zep_model_desc *model_out, struct zep_error *err)
 {
     const char *names[N_MODEL + 1] = {NULL};
-    struct zep_model m = {.type_bytes = 2};
+    struct zep_model_desc m = {.type_bytes = 2};
     int rc;
 
     for (int i = 0; i < N_MODEL; i++) {

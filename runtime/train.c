@@ -9,6 +9,7 @@
 #include "common/arena.h"
 #include "common/clock.h"
 #include "planner/check.h"
+#include "planner/cost.h"
 #include "planner/workload.h"
 #include "runtime/agree.h"
 
@@ -19,6 +20,8 @@ struct rank_stats { /* what each rank tells rank 0 after a step: doubles only */
 };
 
 struct zep_train {
+    struct zep_cost cost; /* of the job's model on plan.device, if that is set */
+    int has_cost;
     struct zep_comm *comm;
     const struct zep_job *job;
     const struct zep_view *view;
@@ -88,6 +91,25 @@ static int alloc_stats(struct zep_train *t, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* What the job's model costs on plan.device, so that methods can plan by time. */
+static int set_costs(struct zep_train *t, struct zep_error *err)
+{
+    const struct zep_job *job = t->job;
+    struct zep_model_desc model = {.name = "of the job", .n_layer = (int)job->model.layers, .hidden = (int)job->model.hidden, .n_head = (int)job->model.heads, .n_head_kv = (int)job->model.kv_heads, .head_dim = (int)job->model.head_dim,
+                                   .ffn = (int)job->model.ffn, .vocab = (int)job->model.vocab, .tied = job->model.tied, .type_bytes = sizeof(float)};
+    struct zep_engine engine;
+    int rc;
+
+    if (!*job->plan.device)
+        return ZEP_OK;
+    if ((rc = zep_engine_load(job->plan.device, &engine, err)) < 0 || (rc = zep_cost_make(&model, &engine, (int)job->cluster.tp, t->view->dev_bw[0] / (double)job->cluster.tp, &t->cost, err)) < 0) {
+        zep_error_prefix(err, "plan.device");
+        return rc;
+    }
+    t->has_cost = 1;
+    return ZEP_OK;
+}
+
 int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct zep_view *view, const struct zep_kernels *kernels, const struct zep_dataset *set,
                   const struct zep_dataset *heldout, struct zep_train **train_out, struct zep_error *err)
 {
@@ -105,7 +127,7 @@ int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct
     t->set = set;
     t->heldout = heldout;
     t->capacity = choose_capacity(job, view->n_dev);
-    if ((rc = zep_model_shape_from_job(job, &shape, err)) < 0 || (rc = zep_model_new(&shape, kernels, &t->model, err)) < 0)
+    if ((rc = set_costs(t, err)) < 0 || (rc = zep_model_shape_from_job(job, &shape, err)) < 0 || (rc = zep_model_new(&shape, kernels, &t->model, err)) < 0)
         goto out;
     es = (struct zep_exec_shape){shape.n_layer, shape.n_head, shape.n_head_kv, shape.head_dim};
     if ((rc = zep_exec_new(comm, kernels, &es, &t->exec, err)) < 0)
@@ -194,7 +216,7 @@ static int fetch_batch(struct zep_train *t, struct zep_batches *from, const stru
 static int build_plans(struct zep_train *t, const struct zep_batch *batch, uint64_t *digest_out, struct zep_error *err)
 {
     const struct zep_job *job = t->job;
-    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, NULL};
+    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL};
     uint64_t digest = 0;
     int n, rc;
 

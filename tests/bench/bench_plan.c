@@ -64,7 +64,7 @@ int main(int argc, char **argv)
         const char *dist;
     } sizes[] = {{16, "github:tokens=64k,seed=1"}, {64, "github:tokens=256k,seed=1"}, {256, "github:tokens=2M,seed=1"}, {1024, "github:tokens=16M,seed=1"}, {4096, "github:tokens=32M,seed=1"}, {16384, "github:tokens=128M,seed=1"}};
     int most = argc > 1 ? atoi(argv[1]) : 16384;
-    struct zep_model model;
+    struct zep_model_desc model;
     struct zep_engine engine;
     struct zep_error err;
 

@@ -89,7 +89,7 @@ static void draw_options(struct zep_rng *rng, struct trial *t)
 /* A small model, so that workloads of a few hundred tokens are worth rings. */
 static void set_cost(struct zep_cost *cost)
 {
-    struct zep_model model = {.name = "small", .n_layer = 2, .hidden = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .ffn = 128, .vocab = 256, .type_bytes = 2};
+    struct zep_model_desc model = {.name = "small", .n_layer = 2, .hidden = 64, .n_head = 4, .n_head_kv = 2, .head_dim = 16, .ffn = 128, .vocab = 256, .type_bytes = 2};
     struct zep_engine engine;
     struct zep_error err = {0};
 

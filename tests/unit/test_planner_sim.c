@@ -300,7 +300,7 @@ END_TEST
 
 START_TEST(costs)
 {
-    struct zep_model m;
+    struct zep_model_desc m;
     struct zep_engine e;
     struct zep_cost c;
     struct zep_error err = {0};
