@@ -272,9 +272,10 @@ int zep_advice_to_text(const struct zep_advice *v, const struct zep_predict_args
         zep_buf_printf(b, ", devices: %" PRId64, a->problem.devices);
     if (a->problem.tp > 1)
         zep_buf_printf(b, ", tp: %" PRId64, a->problem.tp);
-    zep_buf_printf(b, "}\n    plan: {method: %s, capacity: %" PRId64 "}\n", v->method[v->best_method], s->capacity);
+    zep_buf_printf(b, "}\n    plan: {method: %s, capacity: %" PRId64 ", device: %s}\n", v->method[v->best_method], s->capacity, a->device ? a->device : v->ground.cost.engine.name);
     if (today >= 0 && today != v->best_method && zep_advice_gain(v, today, &g) && g.mean < ZEP_ADVISE_NIL)
-        zep_buf_printf(b, "    # plan: {method: %s, capacity: %" PRId64 "} is as good\n", v->method[today], v->setting[zep_advice_find(v, s->n_node, today)].capacity);
+        zep_buf_printf(b, "    # plan: {method: %s, capacity: %" PRId64 ", device: %s} is as good\n", v->method[today], v->setting[zep_advice_find(v, s->n_node, today)].capacity,
+                       a->device ? a->device : v->ground.cost.engine.name);
     zep_buf_printf(b, "\nAll of this is predicted, for %s with the numbers of device %s, which are %s.\n", v->ground.cost.model.name, v->ground.cost.engine.name,
                    v->ground.cost.engine.calibrated ? "measured (calibrated)" : "not calibrated here: taken from data sheets and papers");
     return zep_buf_ok(b, err);

@@ -171,7 +171,7 @@ ok "$status" "equal short documents"
 like "$out" "^  over static-cp \(what people use today[^)]*\): 1\.0[0-2] x, " "gain nothing over static-cp"
 like "$out" "that is nil: below 3 %, .*; static-cp, the simpler method, will do" "and that is said"
 like "$out" "none above 4k$" "as are their lengths"
-like "$out" "^    # plan: .method: static-cp, capacity: [0-9]+. is as good$" "in the job's lines, too"
+like "$out" "^    # plan: .method: static-cp, capacity: [0-9]+, device: [a-z0-9]+. is as good$" "in the job's lines, too"
 run "$zeppelin" advise --preset C:4 --model llama-7b --lengths equal --json
 python3 -c '
 import json, sys
