@@ -72,10 +72,11 @@ static void member_chunks(const struct zep_plan_seq *seq, int n_member, int pos,
     }
 }
 
-/* Whether the queries of member pos see anything of the block of member b. */
-int sched_sees(const struct zep_plan *plan, const struct sched_ring *ring, int b)
+int sched_sees(const struct zep_sched *s, const struct sched_ring *ring, int step)
 {
+    const struct zep_plan *plan = s->plan;
     const struct zep_plan_ring *r = &plan->ring[ring->ring];
+    int b = sched_step_block(s, ring, step);
 
     if (!ring->n || r->n_member == 1)
         return ring->n > 0;
@@ -132,9 +133,9 @@ static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, enum s
 
     s->n_pair = 0;
     if (what == DO_ATTN)
-        return add_block(s, ring, ring->form == ZEP_FORM_GATHER ? ring->pos : sched_step_block(ring, step), 0, err);
+        return add_block(s, ring, ring->form == ZEP_FORM_GATHER ? ring->pos : sched_step_block(s, ring, step), 0, err);
     for (int t = 1; t < ring->n_member && rc == ZEP_OK; t++) {
-        int b = sched_step_block(ring, t);
+        int b = sched_step_block(s, ring, t);
 
         rc = add_block(s, ring, b, ring->off[b], err);
     }
@@ -146,42 +147,53 @@ static int make_pairs(struct zep_sched *s, const struct sched_ring *ring, enum s
 /* The message of one hop in one round. */
 struct message {
     int dkv;    /* 0: block of keys and values, 1: accumulator */
-    int hop;    /* its number, 1 .. G-1 */
+    int hop;    /* its number t of the G-1 hops of that kind */
     int64_t n;
 };
+
+/* The slots of step t: of its block (never the own one), of its accumulator. Two of each in turn; of blocks one is enough where there is one hop. */
+static int kv_slot(int t)
+{
+    return (t + 1) & 1;
+}
+
+static int dkv_slot(int t)
+{
+    return t & 1;
+}
+
+static void after(struct zep_sched *s, int32_t mark)
+{
+    if (mark > s->after)
+        s->after = mark;
+}
 
 /* What the sender sends from: the block that step hop-1 used, the sum that step hop left. */
 static int send_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, struct zep_error *err)
 {
     const struct sched_ring *ring = &s->ring[item->out];
-    int par = (m->hop - !m->dkv) & 1;
 
     if (m->dkv) {
-        if (ring->at.dkv_mark[par] > s->after)
-            s->after = ring->at.dkv_mark[par];
-        return add_xfer(s, 1, peer, ZEP_RING_DKV, ring->dkv0 + par, row, n, err);
+        after(s, ring->at.dkv_mark[dkv_slot(m->hop)]);
+        return add_xfer(s, 1, peer, ZEP_RING_DKV, ring->dkv0 + dkv_slot(m->hop), row, n, err);
     }
     if (m->hop == 1)
         return add_xfer(s, 1, peer, ZEP_ATT_KV, 0, ring->row0 + row, n, err);
-    return add_xfer(s, 1, peer, ZEP_RING_KV, ring->kv0 + par, row, n, err);
+    return add_xfer(s, 1, peer, ZEP_RING_KV, ring->kv0 + kv_slot(m->hop - 1), row, n, err);
 }
 
-/* What the receiver receives into; lane_groups: how many groups of the lane there are with this one. */
+/* What the receiver receives into: for step hop, for step hop+1; lane_groups: how many groups of the lane there are with this one. */
 static int recv_own(struct zep_sched *s, const struct sched_item *item, const struct message *m, int peer, int64_t row, int64_t n, int32_t lane_groups, struct zep_error *err)
 {
     struct sched_ring *ring = &s->ring[item->in];
-    int par = (m->hop + m->dkv) & 1;
+    int slot = m->dkv ? dkv_slot(m->hop + 1) : kv_slot(m->hop);
 
-    if (!m->dkv) {
-        if (ring->at.kv_mark[par] > s->after)
-            s->after = ring->at.kv_mark[par];
-        ring->at.kv_wait[par] = lane_groups;
-        return add_xfer(s, 0, peer, ZEP_RING_KV, ring->kv0 + par, row, n, err);
-    }
-    if (ring->at.dkv_mark[par] > s->after)
-        s->after = ring->at.dkv_mark[par];
-    ring->at.dkv_wait[par] = lane_groups;
-    return add_xfer(s, 0, peer, ZEP_RING_DKV, ring->dkv0 + par, row, n, err);
+    after(s, m->dkv ? ring->at.dkv_mark[slot] : ring->at.kv_mark[slot]);
+    if (m->dkv)
+        ring->at.dkv_wait[slot] = lane_groups;
+    else
+        ring->at.kv_wait[slot] = lane_groups;
+    return m->dkv ? add_xfer(s, 0, peer, ZEP_RING_DKV, ring->dkv0 + slot, row, n, err) : add_xfer(s, 0, peer, ZEP_RING_KV, ring->kv0 + slot, row, n, err);
 }
 
 /* The device's transfers of one part in one stage. */
@@ -224,11 +236,11 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
         for (end = i + 1; end < zone->item_end && s->item[end].ring == item->ring && s->item[end].from == item->from; end++)
             ;
         for (int dkv = 0; dkv < (s->pass == ZEP_PASS_BWD ? 2 : 1); dkv++) {
-            struct message m = {dkv, round - 2 * dkv, 0};
+            struct message m = {dkv, dkv ? round - 2 : round, 0};
 
             if (m.hop < 1 || m.hop > g - 1)
                 continue;
-            m.n = sched_block_rows(s->plan, item->ring, (item->from + 2 * g - (m.hop - !dkv)) % g);
+            m.n = sched_block_rows(s->plan, item->ring, (item->from + 2 * g - (dkv ? m.hop : m.hop - 1)) % g);
             for (int k = i; k < end; k++)
                 if ((rc = add_part(s, &s->item[k], &m, stage, lane_groups, err)) < 0)
                     return rc;
@@ -239,36 +251,25 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
 
 /* --- the steps of a zone --- */
 
-/* The step that computes with the own block: the first one; backward, the last one. */
-static int is_own(const struct zep_sched *s, const struct sched_ring *ring, int step)
-{
-    return step == (s->pass == ZEP_PASS_FWD || ring->n_member == 1 ? 0 : ring->n_member);
-}
-
-/* What a single ring does in a step. */
+/* What a single ring does in a step. Backward there is no step 0; step 1 begins an accumulator, cleared whether or not there is something to add; step G is the own block's. */
 static void single_decide(const struct zep_sched *s, struct sched_ring *ring, int step)
 {
     struct sched_ring_state *at = &ring->at;
-    int g = ring->n_member;
+    int g = ring->n_member, bwd = s->pass == ZEP_PASS_BWD && g > 1;
 
-    if (s->pass == ZEP_PASS_FWD || g == 1) {
-        at->does[DO_ATTN] = step < g && sched_sees(s->plan, ring, sched_step_block(ring, step));
-    } else if (step >= 1 && step <= g) {
-        int works = sched_sees(s->plan, ring, sched_step_block(ring, step));
-
-        /* the first step clears the sum that it begins, whether or not there is something to add; the last one adds what came home */
-        at->does[DO_ATTN] = step == 1 ? sched_block_rows(s->plan, ring->ring, sched_step_block(ring, 1)) > 0 : works;
-        at->does[DO_ADD] = step > 1 && works;
-    }
-    at->step_wait = is_own(s, ring, step) ? 0 : at->kv_wait[step & 1];
+    if (step >= g + bwd || (bwd && !step))
+        return;
+    at->does[DO_ATTN] = bwd && step == 1 ? sched_block_rows(s->plan, ring->ring, sched_step_block(s, ring, 1)) > 0 : sched_sees(s, ring, step);
+    at->does[DO_ADD] = bwd && step > 1 && (step == g ? ring->n > 0 : at->does[DO_ATTN]);
+    at->step_wait = step % g ? at->kv_wait[kv_slot(step)] : 0;
 }
 
-static void single_mark(const struct zep_sched *s, struct sched_ring *ring, enum sched_do what, int step, int32_t count)
+static void single_mark(struct sched_ring *ring, enum sched_do what, int step, int32_t count)
 {
-    if (what == DO_ATTN && !is_own(s, ring, step))
-        ring->at.kv_mark[step & 1] = count;
-    if (what == DO_ADD || (s->pass == ZEP_PASS_BWD && step == 1))
-        ring->at.dkv_mark[step & 1] = count;
+    if (what == DO_ADD || step == 1)
+        ring->at.dkv_mark[dkv_slot(step)] = count;
+    if (what == DO_ATTN && step % ring->n_member)
+        ring->at.kv_mark[kv_slot(step)] = count;
 }
 
 /* Decides what step `step` computes and numbers its operations ahead: the groups of the look-ahead name them. */
@@ -293,7 +294,7 @@ static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue
                 continue;
             count++;
             if (ring->form == ZEP_FORM_SINGLE)
-                single_mark(s, ring, (enum sched_do)what, step, count);
+                single_mark(ring, (enum sched_do)what, step, count);
             else
                 sched_grid_mark(s, ring, (enum sched_do)what, step, count);
         }
@@ -301,26 +302,31 @@ static void prepare_step(struct zep_sched *s, struct sched_zone *zone, int queue
 
 static void single_attn(struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
+    int own = step % ring->n_member == 0;
+
     op->wait[lane] = ring->at.step_wait;
-    op->kv = is_own(s, ring, step) ? (struct zep_ref){ZEP_ATT_KV, 0, ring->row0} : (struct zep_ref){ZEP_RING_KV, ring->kv0 + (step & 1), 0};
-    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
+    op->kv = own ? (struct zep_ref){ZEP_ATT_KV, 0, ring->row0} : (struct zep_ref){ZEP_RING_KV, ring->kv0 + kv_slot(step), 0};
+    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(s, ring, step));
     if (s->pass == ZEP_PASS_FWD)
         return;
-    op->clear = !is_own(s, ring, step);
-    if (is_own(s, ring, step))
+    op->clear = !own;
+    if (own)
         op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
     else if (step == 1)
-        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + 1, 0};
+        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + dkv_slot(1), 0};
     else
         op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
 }
 
 static void single_add(const struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
-    op->wait[lane] = ring->at.dkv_wait[step & 1];
-    op->dst = is_own(s, ring, step) ? (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0} : (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0};
-    op->src = is_own(s, ring, step) ? (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + (step & 1), 0} : (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
-    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(ring, step));
+    struct zep_ref sum = {ZEP_RING_DKV, ring->dkv0 + dkv_slot(step), 0};
+    int home = step == ring->n_member;
+
+    op->wait[lane] = ring->at.dkv_wait[dkv_slot(step)];
+    op->dst = home ? (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0} : sum;
+    op->src = home ? sum : (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
+    op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(s, ring, step));
 }
 
 static int make_compute(struct zep_sched *s, const struct sched_ring *ring, enum sched_do what, int lane, int step, struct zep_op *op, struct zep_error *err)

@@ -10,31 +10,38 @@
  * are complete; taking the whole stream in order, one operation at a time, is always right. Operations of different queues touch different rows and may be run in any order.
  * Every group has a key; on each lane keys ascend in the stream of every device and two transfers that meet have the same key: so there is no cycle.
  *
- * Single ring, forward, G members, member m: step t = 0 .. G-1 computes with the block of member m-t (mod G). Hop t (1 .. G-1) brings it from the previous member into ring slot t mod 2
+ * Single ring, forward, G members, member m: step t = 0 .. G-1 computes with the block of member m-t (mod G). Hop t (1 .. G-1) brings it from the previous member into ring slot (t+1) mod 2
  * and sends on to the next member what step t-1 used. Round t of the lane is hop t of all rings of the zone.
- * Backward the own block comes last, so that gradients come home while it is computed with: step t = 1 .. G-1 computes with the block of member m-t, step G with the own one. Round r = 1 .. G+1 carries
- * KV hop r (r <= G-1) and dKV hop r-2 (3 <= r). Step 1 begins a sum in accumulator slot 1 (cleared), step t >= 2 writes a cleared scratch, which is added to the sum that dKV hop t-1 brought into slot t mod 2;
- * dKV hop t (1 .. G-1) sends on what step t left; hop G-1 brings a member's own sum home into slot G mod 2, which is added in step G to what that step put into ATT_DKV.
- * Order of summation of member m's dK and dV: m + (m+1, m+2, ..., m-1, from the left).
+ * Backward the own block comes last, so that the last hop of the gradients is behind it: steps t = 1 .. G-1 as forward, step G with the own block. Round r = 1 .. G+1 carries KV hop r (r <= G-1) and dKV hop r-2
+ * (3 <= r). Step 1 begins an accumulator in slot 1 (cleared), step t = 2 .. G-1 writes a cleared scratch, which is added to the accumulator in slot t mod 2; dKV hop t (1 .. G-1) sends on what step t
+ * left and brings what step t+1 adds to. Hop G-1 brings a member's sum home; it is added to ATT_DKV, which has what step G wrote there.
+ * Order of summation of member m's dK and dV: members m+1, m+2, ..., m-1, from the left, and this sum is added to what m contributes.
  * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine.
  *
  * Rings on a grid have N nodes of P members; member (v, p) is position v * P + p. Between nodes a device meets only its counterparts (v', p), on the world lane and straight; inside its node only
- * its neighbours p-1 and p+1, on the grid lane (the node lane where the ring is in one node). The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
+ * its neighbours p-1 and p+1 (backward, twice, also others), on the grid lane (the node lane where the ring is in one node). The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
  *
  * Double ring, forward: step t = j * P + i, turn j = 0 .. N-1, i = 0 .. P-1: member (v, p) computes with the block of (v-j, p-i). Inner hop t (i >= 1), in round t, brings it from (v, p-1) into one of two
- * inner slots in turn; the block of i = 0 came by crossing j (1 .. N-1) from (v-1, p) into outer slot j mod 2, where it stays during turn j. Crossing j sends on what turn j-1 begins with. It is in round
+ * inner slots in turn; the block of i = 0 came by crossing j (1 .. N-1) from (v-1, p) into outer slot j+1 mod 2, where it stays during turn j. Crossing j sends on what turn j-1 begins with. It is in round
  * 1 or (j-2) * P + 2: as soon as the first step of turn j-2 and the inner hop after it have let go of its slot; it waits for nothing else that is inside the node.
- * Backward the own node's turn comes last: turns j = 1 .. N, steps t = P .. (N+1) P - 1, turn N with the node's own blocks. Inner accumulators go one step behind their keys: step j * P begins one (cleared),
- * dKV hop t (in round t+1) sends on what step t-1 left; hop (j+1) * P brings the turn's sum home to the member that began the turn with that block. It is added, in step (j+1) * P, to the outer accumulator, which
- * goes one turn behind its block: the sum of turn 1 comes home into outer slot 1 and begins it, dKV crossing j (2 .. N, in round j * P + 2) brings it from (v-1, p) into outer slot j mod 2. The own turn's sum comes
- * home into ATT_DKV, and what crossing N brought is added. Where P = 1 there are no inner hops and the order is that of a single ring.
- * Order of summation of the dK and dV of (w, p): S(0) + (S(1) + ... + S(N-1), from the left); S(j), of node w+j, is c(p) + c(p+1) + ... + c(p+P-1), from the left, where c(q) is what (w+j, q) contributes.
+ *
+ * Double ring, backward, P > 1: the own block and the first E = (P+1) / 3 - 1 (rounded down) places of the own turn come first and fill the wait for the first crossing; then the turns j = 1 .. N-1 of the
+ * other nodes' blocks; the rest of the own turn comes last, so that the last crossing of the gradients, twice as many bytes, is behind it. Step 0 computes with the own block, step i = 1 .. E with that of
+ * (v, p-i), step t = E + (j-1) * P + i + 1 with that of (v-j, p-i), step (N-1) * P + i, i = E+1 .. P-1, with that of (v, p-i). Inner hop t (i >= 1) is in round t; where the own turn is taken up again (i = E+1) it
+ * comes straight from (v, p-i). Crossing j is in round j (j <= 2) or E + (j-3) * P + 3, on the same terms as forward.
+ * Inner accumulators begin at the first step of a turn or of a part of the own one (cleared) and go one step behind their keys: the inner dKV hop in round t+2 sends what step t left and brings what step t+1
+ * adds to. The own turn's first part ends with a hop straight home into outer slot 0; step E+1 adds it to ATT_DKV. The sum of turn j < N is whole at its last step, i = P-1, one place before the
+ * member that began with the block, and crosses from there: dKV crossing j (1 .. N-1, in round E + j * P + 2) takes the sums up to turn j from (v-1, p) to (v, p), where at the end of the next turn (of the own
+ * one: step G-1) that turn's sum is added, in outer slot j+1 mod 2. The first turn's last step adds to outer slot 1 itself, whereinto the inner hop brings its sum.
+ * After step G-1 one more inner hop, in round G+1, brings home what is then the rest of the sum; step G adds it to ATT_DKV. Where P = 1 there are no inner hops and the order is that of a single ring.
+ * Order of summation of the dK and dV of (w, p): c(p) + (c(p+1) + ... + c(p+E)) + (S(1) + ... + S(N-1) + (c(p+E+1) + ... + c(p+P-1))) with the contributions c of the own node, every sum from the left; S(j), of
+ * node w+j, is d(p) + d(p+1) + ... + d(p+P-1), where d(q) is what (w+j, q) contributes.
  *
  * All-gather: the same transfers, but each block goes to a place of its own (so nothing waits for a slot): crossing j in round j, inner hop h = j * (P-1) + i in round h; where the members of a ring do not
  * form a grid, N = G and P = 1. When all has arrived, one attention operation takes the own block (step 0) and one all others in the order of the double ring's steps (step 1).
- * Backward: the blocks are gathered again; dK and dV of all of them are reduced along the way back, the farthest turn first. Inner hop h' (1 .. N(P-1)) of the way back takes a block of turn
- * j = N-1 - (h'-1) / (P-1) from (v, p) to (v, p-1), which adds it to its own; when a turn j >= 1 is together, a crossing takes it from (v, p) to (v-1, p), which adds it to its turn j-1 after what comes there
- * from inside the node.
+ * Backward: the blocks are gathered again; attention with the others' comes first, the own block hides the first hop of the way back, or the first crossing. dK and dV of all other blocks are
+ * reduced along the way back, the farthest turn first. Inner hop h' (1 .. N(P-1)) of the way back takes a block of turn j = N-1 - (h'-1) / (P-1) from (v, p) to (v, p-1), which adds it to its own; when a turn
+ * j >= 1 is together, a crossing takes it from (v, p) to (v-1, p), which adds it to its turn j-1 after what comes there from inside the node.
  * Order of summation of the dK and dV of (w, p): T(0), where T(j) = R(j, 0) + T(j+1), T(N) = 0 and R(j, i) = c(p+i) + R(j, i+1), R(j, P) = 0, with the contributions c of node w+j. */
 #ifndef ZEP_PLANNER_SCHED_H
 #define ZEP_PLANNER_SCHED_H
@@ -53,9 +60,9 @@ enum zep_space {
     ZEP_SPACE_NONE = 0,
     ZEP_LIN_Q, ZEP_LIN_KV, ZEP_LIN_O, ZEP_LIN_DO, ZEP_LIN_DQ, ZEP_LIN_DKV, /* linear layout, slot 0 */
     ZEP_ATT_Q, ZEP_ATT_KV, ZEP_ATT_O, ZEP_ATT_DO, ZEP_ATT_DQ, ZEP_ATT_DKV, /* attention layout, slot 0 */
-    ZEP_RING_KV,     /* received blocks; each ring of the device with G > 1 has slots of its own: a single ring two, a double ring two for turns and two for steps, an all-gather none */
-    ZEP_RING_DKV,    /* accumulators under way, likewise: a single ring two, a double ring two, two and one, an all-gather one for crossings and two for hops in the node */
-    ZEP_SCRATCH_DKV, /* contribution of the step in hand, one slot for each single or double ring with G > 1 */
+    ZEP_RING_KV,     /* received blocks; each ring of the device with G > 1 has slots of its own: a single ring two (G = 2: one), a double ring two for turns (N = 2: one) and two for steps, an all-gather none */
+    ZEP_RING_DKV,    /* accumulators under way, likewise: a single ring two, a double ring two and two, an all-gather one for crossings and two for hops in the node */
+    ZEP_SCRATCH_DKV, /* contribution of the step in hand, one slot for each single or double ring with G > 2 */
     ZEP_PROXY_KV, ZEP_PROXY_DKV, /* staging of proxies; slots numbered per device */
     ZEP_GATHER_KV,   /* all-gather: the blocks of all other members of a ring, by member, one slot for each such ring of the device */
     ZEP_GATHER_DKV,  /* their gradients, likewise */

@@ -5,10 +5,6 @@
 #include "common/arena.h"
 #include "planner/sched_internal.h"
 
-/* Slots of a double ring, from its first ones. */
-enum { KV_OUTER = 0, KV_INNER = 2 };
-enum { DKV_OUTER = 0, DKV_INNER = 2, DKV_HOME = 4 };
-
 static int mod(int a, int n)
 {
     a %= n;
@@ -21,11 +17,6 @@ static int back(const struct sched_ring *r, int j, int i)
     return mod(r->v - j, r->n_node) * r->per_node + mod(r->p - i, r->per_node);
 }
 
-int sched_step_block(const struct sched_ring *r, int step)
-{
-    return back(r, step / r->per_node, step % r->per_node);
-}
-
 static int64_t rows_of(const struct zep_sched *s, const struct sched_ring *r, int pos)
 {
     return sched_block_rows(s->plan, r->ring, pos);
@@ -34,6 +25,37 @@ static int64_t rows_of(const struct zep_sched *s, const struct sched_ring *r, in
 static int bwd(const struct zep_sched *s)
 {
     return s->pass == ZEP_PASS_BWD;
+}
+
+/* Where a step stands: place i of turn j, which has the blocks j nodes back. Turn N is the own node's, as turn 0 is. */
+struct turn {
+    int j, i;
+};
+
+/* Backward: so many places of the own turn follow the own block before the other turns, to hide the first crossing; the rest hides the last one, which has twice as many bytes. */
+static int early(const struct zep_sched *s, const struct sched_ring *r)
+{
+    return bwd(s) && r->form == ZEP_FORM_DOUBLE ? (r->per_node + 1) / 3 - (r->per_node > 1) : 0;
+}
+
+static struct turn turn_of(const struct zep_sched *s, const struct sched_ring *r, int t)
+{
+    int others = (r->n_node - 1) * r->per_node, since = t - early(s, r) - 1;
+
+    if (!bwd(s) || r->form != ZEP_FORM_DOUBLE)
+        return (struct turn){t / r->per_node, t % r->per_node};
+    if (t == r->n_member)
+        return (struct turn){r->n_node, 0};
+    if (since < 0)
+        return (struct turn){0, t};
+    return since < others ? (struct turn){since / r->per_node + 1, since % r->per_node} : (struct turn){r->n_node, t - others};
+}
+
+int sched_step_block(const struct zep_sched *s, const struct sched_ring *r, int step)
+{
+    struct turn at = turn_of(s, r, step);
+
+    return back(r, at.j, at.i);
 }
 
 /* --- the group in hand --- */
@@ -60,22 +82,39 @@ static int recv_from(struct zep_sched *s, const struct sched_ring *r, int pos, s
     return sched_add_xfer(s, 0, s->plan->member[s->plan->ring[r->ring].member0 + pos], ref, n, err);
 }
 
-/* --- double ring: transfers --- */
+/* --- double ring: slots --- */
 
-/* Turns go 0 .. N-1; backward 1 .. N, so that the own node's (turn N is turn 0) comes last. */
-static int first_turn(const struct zep_sched *s)
+/* Of blocks: for turns two in turn (one where one block crosses), then two for steps. Of sums: two for turns, then two for steps. */
+static int kv_outer(int j)
 {
-    return bwd(s);
+    return (j + 1) & 1;
 }
 
-static int is_own_turn(const struct sched_ring *r, int j)
+static int kv_inner(const struct zep_sched *s, const struct sched_ring *r, struct turn at)
 {
-    return j % r->n_node == 0;
+    int hop = at.j * (r->per_node - 1) + at.i; /* its number */
+
+    if (bwd(s) && at.j)
+        hop -= r->per_node - 1 - (at.j < r->n_node ? early(s, r) : 0);
+    return (r->n_node > 2 ? 2 : 1) + (hop & 1);
 }
 
-static int in_turns(const struct zep_sched *s, const struct sched_ring *r, int t)
+static int dkv_outer(int j)
 {
-    return t >= first_turn(s) * r->per_node && t < (first_turn(s) + r->n_node) * r->per_node;
+    return j & 1;
+}
+
+static int dkv_inner(int t)
+{
+    return 2 + (t & 1);
+}
+
+/* What step t adds to: the last step of the first turn begins the sum that crosses. */
+static int dkv_of(const struct zep_sched *s, const struct sched_ring *r, int t)
+{
+    struct turn at = turn_of(s, r, t);
+
+    return r->per_node == 1 || (at.j == 1 && at.i == r->per_node - 1) ? dkv_outer(at.j) : dkv_inner(t);
 }
 
 static struct zep_ref kv_slot(const struct sched_ring *r, int slot)
@@ -88,80 +127,84 @@ static struct zep_ref dkv_slot(const struct sched_ring *r, int slot)
     return (struct zep_ref){ZEP_RING_DKV, r->dkv0 + slot, 0};
 }
 
-/* The inner slot of step t, which is no first step of a turn: by the number of the inner hop. */
-static int inner_slot(const struct sched_ring *r, int t)
+/* Where the block of a place is, on the way from or to the neighbours. */
+static struct zep_ref kv_of(const struct zep_sched *s, const struct sched_ring *r, struct turn at)
 {
-    return KV_INNER + ((t / r->per_node * (r->per_node - 1) + t % r->per_node) & 1);
+    if (at.i)
+        return kv_slot(r, kv_inner(s, r, at));
+    return at.j % r->n_node ? kv_slot(r, kv_outer(at.j)) : (struct zep_ref){ZEP_ATT_KV, 0, r->row0};
 }
 
-/* The inner hop that brings the block of step t. */
+/* --- double ring: transfers --- */
+
+/* The inner hop that brings the block of step t; where the own turn is taken up again, from its member. */
 static int double_inner_kv(struct zep_sched *s, struct sched_ring *r, int t, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
-    int j = t / r->per_node, slot = inner_slot(r, t), rc;
-    int64_t n = rows_of(s, r, sched_step_block(r, t - 1));
+    struct turn in = turn_of(s, r, t), out = {in.j, in.i - 1};
+    int again = bwd(s) && in.j == r->n_node && in.i == early(s, r) + 1, far = again ? in.i : 1, slot = kv_inner(s, r, in), rc;
+    int64_t n;
+
+    if (again)
+        out.i = 0;
+    n = rows_of(s, r, back(r, out.j, out.i));
 
     if (n) {
-        struct zep_ref ref = kv_slot(r, inner_slot(r, t - 1));
-
-        if (t % r->per_node == 1 && is_own_turn(r, j)) {
-            ref = (struct zep_ref){ZEP_ATT_KV, 0, r->row0};
-        } else if (t % r->per_node == 1) {
-            ref = kv_slot(r, KV_OUTER + (j & 1));
-            wait_for(s, ZEP_LANE_WORLD, at->kv_wait[KV_OUTER + (j & 1)]);
-            at->kv_sent[j & 1] = groups;
+        if (!out.i && out.j % r->n_node) {
+            wait_for(s, ZEP_LANE_WORLD, at->kv_wait[kv_outer(out.j)]);
+            at->kv_sent[out.j & 1] = groups;
         }
-        if ((rc = send_to(s, r, back(r, 0, -1), ref, n, err)) < 0)
+        if ((rc = send_to(s, r, back(r, 0, -far), kv_of(s, r, out), n, err)) < 0)
             return rc;
     }
-    if (!(n = rows_of(s, r, sched_step_block(r, t))))
+    if (!(n = rows_of(s, r, back(r, in.j, in.i))))
         return ZEP_OK;
     after(s, at->kv_mark[slot]);
     at->kv_wait[slot] = groups;
-    return recv_from(s, r, back(r, 0, 1), kv_slot(r, slot), n, err);
+    return recv_from(s, r, back(r, 0, far), kv_slot(r, slot), n, err);
 }
 
-/* The inner hop that takes away what step t-1 left and brings what step t adds to; at the end of a turn it brings the turn's sum home. */
+/* Backward: whether a part of the own turn ends with a place: its sum goes home. */
+static int goes_home(const struct zep_sched *s, const struct sched_ring *r, struct turn at)
+{
+    return at.j % r->n_node == 0 && at.i == (at.j ? r->per_node - 1 : early(s, r));
+}
+
+/* The inner hop that takes away what step t left, and brings what step t+1 adds to or the own sum. */
 static int double_inner_dkv(struct zep_sched *s, struct sched_ring *r, int t, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
-    int slot = DKV_INNER + (t & 1), old = DKV_INNER + ((t - 1) & 1), turn = t / r->per_node - 1, rc;
-    int64_t n = rows_of(s, r, sched_step_block(r, t - 1));
-    struct zep_ref ref;
+    struct turn of = turn_of(s, r, t);
+    int home = goes_home(s, r, of), old = home && of.j ? dkv_outer(of.j) : dkv_inner(t), slot = home && !of.j ? dkv_outer(0) : dkv_of(s, r, t + 1), rc;
+    int64_t n = rows_of(s, r, back(r, of.j, of.i));
 
     if (n) {
         after(s, at->dkv_mark[old]);
         at->dkv_sent[old] = groups;
-        if ((rc = send_to(s, r, back(r, 0, -1), dkv_slot(r, old), n, err)) < 0)
+        if ((rc = send_to(s, r, back(r, 0, home ? of.i : -1), dkv_slot(r, old), n, err)) < 0)
             return rc;
     }
-    if (t % r->per_node == 0) {
-        n = rows_of(s, r, back(r, turn, 0));
-        slot = turn == 1 ? DKV_OUTER + 1 : DKV_HOME; /* the first turn's sum begins the one that travels across nodes */
-    } else {
-        n = rows_of(s, r, sched_step_block(r, t));
-    }
-    if (!n)
+    if (!(n = home ? r->n : rows_of(s, r, back(r, of.j, of.i + 1))))
         return ZEP_OK;
-    ref = dkv_slot(r, slot);
-    if (slot == DKV_HOME && is_own_turn(r, turn))
-        ref = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
-    else
-        after(s, at->dkv_mark[slot]);
+    after(s, at->dkv_mark[slot]);
     at->dkv_wait[slot] = groups;
-    return recv_from(s, r, back(r, 0, 1), ref, n, err);
+    return recv_from(s, r, back(r, 0, home ? -of.i : 1), dkv_slot(r, slot), n, err);
 }
 
 static int double_inner(struct zep_sched *s, struct sched_ring *r, int round, int32_t groups, struct zep_error *err)
 {
-    int rc = ZEP_OK;
+    int left = round - 2, rc = ZEP_OK;
 
     if (r->per_node == 1)
         return ZEP_OK;
-    if (in_turns(s, r, round) && round % r->per_node)
+    if (round < r->n_member && turn_of(s, r, round).i)
         rc = double_inner_kv(s, r, round, groups, err);
-    if (rc == ZEP_OK && bwd(s) && in_turns(s, r, round - 2))
-        rc = double_inner_dkv(s, r, round - 1, groups, err);
+    if (rc == ZEP_OK && bwd(s) && left >= 1 && left < r->n_member) {
+        struct turn of = turn_of(s, r, left);
+
+        if (of.i < r->per_node - 1 || of.j == r->n_node)
+            rc = double_inner_dkv(s, r, left, groups, err);
+    }
     return rc;
 }
 
@@ -169,15 +212,11 @@ static int double_inner(struct zep_sched *s, struct sched_ring *r, int round, in
 static int double_crossing_kv(struct zep_sched *s, struct sched_ring *r, int j, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
-    int slot = KV_OUTER + (j & 1), rc;
+    int slot = kv_outer(j), rc;
     int64_t n = rows_of(s, r, back(r, j - 1, 0));
 
-    if (n) {
-        struct zep_ref ref = j == 1 ? (struct zep_ref){ZEP_ATT_KV, 0, r->row0} : kv_slot(r, KV_OUTER + ((j - 1) & 1));
-
-        if ((rc = send_to(s, r, back(r, -1, 0), ref, n, err)) < 0)
-            return rc;
-    }
+    if (n && (rc = send_to(s, r, back(r, -1, 0), kv_of(s, r, (struct turn){j - 1, 0}), n, err)) < 0)
+        return rc;
     if (!(n = rows_of(s, r, back(r, j, 0))))
         return ZEP_OK;
     after(s, at->kv_mark[slot]);
@@ -186,91 +225,124 @@ static int double_crossing_kv(struct zep_sched *s, struct sched_ring *r, int j, 
     return recv_from(s, r, back(r, 1, 0), kv_slot(r, slot), n, err);
 }
 
-/* The crossing (2 .. N) that takes away the sums up to turn j-1 and brings those that turn j is added to, or which are added to the own turn's. */
+/* The crossing that takes away the sum that turn j left and brings the one that turn j+1 is added to: both of the place that ends a turn. */
 static int double_crossing_dkv(struct zep_sched *s, struct sched_ring *r, int j, int32_t groups, struct zep_error *err)
 {
     struct sched_ring_state *at = &r->at;
-    int slot = DKV_OUTER + (j & 1), old = DKV_OUTER + ((j - 1) & 1), rc;
-    int64_t n = rows_of(s, r, back(r, j - 1, 0));
+    int slot = dkv_outer(j + 1), old = dkv_outer(j), rc;
+    int64_t n = rows_of(s, r, back(r, j, -1));
 
     if (n) {
         after(s, at->dkv_mark[old]);
-        if (j == 2 && r->per_node > 1)
-            wait_for(s, r->inner, at->dkv_wait[old]); /* the first turn's sum came home there */
+        if (j == 1)
+            wait_for(s, r->inner, at->dkv_wait[old]); /* the last step of the first turn may have had nothing to add to what came */
         if ((rc = send_to(s, r, back(r, -1, 0), dkv_slot(r, old), n, err)) < 0)
             return rc;
     }
-    if (!(n = rows_of(s, r, back(r, j, 0))))
+    if (!(n = rows_of(s, r, back(r, j + 1, -1))))
         return ZEP_OK;
     after(s, at->dkv_mark[slot]);
     at->dkv_wait[slot] = groups;
     return recv_from(s, r, back(r, 1, 0), dkv_slot(r, slot), n, err);
 }
 
+/* The number of the crossing of blocks that is in a round, 0: none. */
+static int crossing_in(const struct zep_sched *s, const struct sched_ring *r, int round)
+{
+    int free = bwd(s) ? 2 : 1, since = round - free - 1 - early(s, r); /* crossings that find their slot free at the start */
+
+    if (round <= free)
+        return round;
+    return since < 0 || since % r->per_node ? 0 : since / r->per_node + free + 1;
+}
+
 static int double_crossing(struct zep_sched *s, struct sched_ring *r, int round, int32_t groups, struct zep_error *err)
 {
-    int per = r->per_node, lag = per > 1 ? 2 : 1, j = round == 1 ? 1 : (round - 2) % per ? 0 : (round - 2) / per + 2, rc = ZEP_OK;
+    int j = crossing_in(s, r, round), left = round - 2 - early(s, r), rc = ZEP_OK;
 
     if (j >= 1 && j < r->n_node)
         rc = double_crossing_kv(s, r, j, groups, err);
-    if (rc < 0 || !bwd(s) || round <= lag || (round - lag) % per)
-        return rc;
-    j = (round - lag) / per;
-    return j >= 2 && j <= r->n_node ? double_crossing_dkv(s, r, j, groups, err) : ZEP_OK;
+    if (rc == ZEP_OK && bwd(s) && left > 0 && left % r->per_node == 0 && left / r->per_node < r->n_node)
+        rc = double_crossing_dkv(s, r, left / r->per_node, groups, err);
+    return rc;
 }
 
 /* --- double ring: steps --- */
 
+/* Backward: whether a step begins an inner sum (single column: the sum that crosses). */
+static int begins(const struct zep_sched *s, const struct sched_ring *r, int t, struct turn at)
+{
+    if (r->per_node == 1)
+        return t == 1;
+    return t % r->n_member && at.i == (at.j % r->n_node ? 0 : at.j ? early(s, r) + 1 : 1);
+}
+
+/* Backward: the step of the own block. Where the rest of the own turn is left to hide the last crossing, it is first. */
+static int own_at(const struct sched_ring *r)
+{
+    return r->per_node > 1 ? 0 : r->n_member;
+}
+
+/* Whether what the own turn began with comes home in a step. */
+static int comes_home(const struct zep_sched *s, const struct sched_ring *r, int t)
+{
+    return early(s, r) && t == early(s, r) + 1;
+}
+
+/* Whether an inner sum ends in a step and is added to the one that crosses. */
+static int ends(const struct sched_ring *r, int t, struct turn at)
+{
+    return r->per_node > 1 && t % r->n_member && at.j > 1 && at.i == r->per_node - 1;
+}
+
 static void double_decide(const struct zep_sched *s, struct sched_ring *r, int t)
 {
     struct sched_ring_state *at = &r->at;
-    int per = r->per_node, first = t % per == 0, j = t / per;
+    struct turn of = turn_of(s, r, t);
+    int begin = bwd(s) && begins(s, r, t, of), works;
 
-    if (in_turns(s, r, t)) {
-        int works = sched_sees(s->plan, r, sched_step_block(r, t));
-        int begins = bwd(s) && first && (per > 1 || j == 1); /* a sum is cleared at its beginning, whether or not there is something to add */
-
-        at->does[DO_ATTN] = begins ? rows_of(s, r, sched_step_block(r, t)) > 0 : works;
-        at->does[DO_ADD] = bwd(s) && works && !begins;
-        at->step_wait = first && is_own_turn(r, j) ? 0 : first ? at->kv_wait[KV_OUTER + (j & 1)] : at->kv_wait[inner_slot(r, t)];
-        at->acc_wait = bwd(s) && per > 1 && first ? at->dkv_sent[DKV_INNER + (t & 1)] : 0;
-    }
-    if (bwd(s) && per > 1 && first && j >= 3 && j <= r->n_node + 1)
-        at->does[DO_LATE] = rows_of(s, r, back(r, j - 1, 0)) > 0;
+    if (t >= r->n_member + bwd(s))
+        return;
+    works = (!bwd(s) || t % r->n_member || t == own_at(r)) && sched_sees(s, r, t);
+    at->does[DO_ATTN] = begin ? rows_of(s, r, back(r, of.j, of.i)) > 0 : works; /* a sum is cleared at its beginning, whether or not there is something to add */
+    at->does[DO_ADD] = bwd(s) && t && (t == r->n_member ? r->n > 0 : works && !begin);
+    at->does[DO_LATE] = bwd(s) && (comes_home(s, r, t) ? r->n > 0 : ends(r, t, of) && rows_of(s, r, back(r, of.j, of.i)) > 0);
+    at->step_wait = t % r->n_member == 0 ? 0 : at->kv_wait[of.i ? kv_inner(s, r, of) : kv_outer(of.j)];
+    at->acc_wait = begin && r->per_node > 1 ? at->dkv_sent[dkv_inner(t)] : 0;
 }
 
 static void double_mark(const struct zep_sched *s, struct sched_ring *r, enum sched_do what, int t, int32_t count)
 {
     struct sched_ring_state *at = &r->at;
-    int per = r->per_node, first = t % per == 0, j = t / per;
+    struct turn of = turn_of(s, r, t);
 
-    if (what == DO_LATE) {
-        at->dkv_mark[DKV_OUTER + ((j - 1) & 1)] = at->dkv_mark[DKV_HOME] = count;
-        return;
-    }
-    if (what == DO_ATTN && !(first && is_own_turn(r, j)))
-        at->kv_mark[first ? KV_OUTER + (j & 1) : inner_slot(r, t)] = count;
-    if (bwd(s) && (what == DO_ADD || (first && (per > 1 || j == 1))))
-        at->dkv_mark[per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + (t & 1)] = count;
+    if (what == DO_ATTN && t % r->n_member)
+        at->kv_mark[of.i ? kv_inner(s, r, of) : kv_outer(of.j)] = count;
+    if (bwd(s) && (what == DO_ADD || (what == DO_ATTN && begins(s, r, t, of))))
+        at->dkv_mark[dkv_of(s, r, t)] = count;
+    if (what == DO_LATE && comes_home(s, r, t))
+        at->dkv_mark[dkv_outer(0)] = count;
+    else if (what == DO_LATE)
+        at->dkv_mark[dkv_outer(of.j)] = at->dkv_mark[dkv_inner(t)] = count;
 }
 
 static void double_attn(const struct zep_sched *s, const struct sched_ring *r, int t, struct zep_op *op)
 {
-    int per = r->per_node, first = t % per == 0, j = t / per;
+    struct turn of = turn_of(s, r, t);
+    int own = t % r->n_member == 0;
 
-    op->kv = first && is_own_turn(r, j) ? (struct zep_ref){ZEP_ATT_KV, 0, r->row0} : kv_slot(r, first ? KV_OUTER + (j & 1) : inner_slot(r, t));
-    op->wait[first ? ZEP_LANE_WORLD : r->inner] = r->at.step_wait;
-    op->n = rows_of(s, r, sched_step_block(r, t));
+    op->kv = kv_of(s, r, of);
+    op->wait[of.i ? r->inner : ZEP_LANE_WORLD] = r->at.step_wait;
+    op->n = rows_of(s, r, back(r, of.j, of.i));
     if (!bwd(s))
         return;
-    op->clear = 1;
-    if (first && (per > 1 || j == 1)) {
-        op->dkv = dkv_slot(r, per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + 1);
+    op->clear = !own;
+    if (own) {
+        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+    } else if (begins(s, r, t, of)) {
+        op->dkv = dkv_slot(r, dkv_of(s, r, t));
         if (r->at.acc_wait > op->wait[r->inner])
             op->wait[r->inner] = r->at.acc_wait;
-    } else if (per == 1 && is_own_turn(r, j)) {
-        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
-        op->clear = 0;
     } else {
         op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
     }
@@ -278,22 +350,28 @@ static void double_attn(const struct zep_sched *s, const struct sched_ring *r, i
 
 static void double_compute(const struct zep_sched *s, const struct sched_ring *r, enum sched_do what, int t, struct zep_op *op)
 {
-    int per = r->per_node, turn = t / per - (what == DO_LATE), own = is_own_turn(r, turn), slot = per > 1 ? DKV_INNER + (t & 1) : DKV_OUTER + (t & 1);
-    struct zep_ref home = {ZEP_ATT_DKV, 0, r->row0};
+    struct turn of = turn_of(s, r, t);
+    int slot = dkv_of(s, r, t), home = t == r->n_member;
 
     if (what == DO_ATTN) {
         double_attn(s, r, t, op);
-    } else if (what == DO_ADD) {
-        op->wait[per > 1 ? r->inner : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
-        op->dst = per == 1 && own ? home : dkv_slot(r, slot);
-        op->src = per == 1 && own ? dkv_slot(r, slot) : (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
-        op->n = rows_of(s, r, sched_step_block(r, t));
-    } else { /* a turn's sum and the one that travels across nodes */
-        op->wait[r->inner] = r->at.dkv_wait[DKV_HOME];
-        op->wait[ZEP_LANE_WORLD] = r->at.dkv_wait[DKV_OUTER + (turn & 1)];
-        op->dst = own ? home : dkv_slot(r, DKV_OUTER + (turn & 1));
-        op->src = own ? dkv_slot(r, DKV_OUTER + (turn & 1)) : dkv_slot(r, DKV_HOME);
-        op->n = rows_of(s, r, back(r, turn, 0));
+        return;
+    }
+    op->n = rows_of(s, r, back(r, of.j, of.i));
+    if (what == DO_ADD) {
+        op->wait[r->per_node > 1 ? r->inner : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
+        op->dst = home ? (struct zep_ref){ZEP_ATT_DKV, 0, r->row0} : dkv_slot(r, slot);
+        op->src = home ? dkv_slot(r, slot) : (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
+    } else if (comes_home(s, r, t)) {
+        op->wait[r->inner] = r->at.dkv_wait[dkv_outer(0)];
+        op->dst = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+        op->src = dkv_slot(r, dkv_outer(0));
+        op->n = r->n;
+    } else {
+        op->wait[r->inner] = r->at.dkv_wait[dkv_inner(t)];
+        op->wait[ZEP_LANE_WORLD] = r->at.dkv_wait[dkv_outer(of.j)];
+        op->dst = dkv_slot(r, dkv_outer(of.j));
+        op->src = dkv_slot(r, dkv_inner(t));
     }
 }
 
@@ -427,9 +505,15 @@ static int late_crossing(const struct sched_ring *r, int t)
 static int sees_others(const struct zep_sched *s, const struct sched_ring *r)
 {
     for (int t = 1; t < r->n_member; t++)
-        if (sched_sees(s->plan, r, sched_step_block(r, t)))
+        if (sched_sees(s, r, t))
             return 1;
     return 0;
+}
+
+/* How many steps after attention with the others the own block comes: backward it hides the first transfer of the way back, or the first one between nodes. */
+static int own_step(const struct zep_sched *s, const struct sched_ring *r)
+{
+    return !bwd(s) ? 0 : r->n_node > 1 ? r->per_node : 1;
 }
 
 static void gather_decide(const struct zep_sched *s, struct sched_ring *r, int t)
@@ -437,10 +521,11 @@ static void gather_decide(const struct zep_sched *s, struct sched_ring *r, int t
     struct sched_ring_state *at = &r->at;
     int h = t - r->attn_step, x;
 
+    if (h == own_step(s, r))
+        at->does[DO_ATTN] = r->n > 0;
     if (h < 0)
         return;
     if (h == 0) {
-        at->does[DO_ATTN] = r->n > 0;
         at->does[DO_GATHERED] = r->n_other > 0 && (bwd(s) || sees_others(s, r)); /* backward: the gradients are sent, so they are cleared even where nothing is seen */
         return;
     }
@@ -458,7 +543,7 @@ static void gather_mark(struct sched_ring *r, enum sched_do what, int t, int32_t
         r->at.dkv_mark[gather_slot(r, t - r->attn_step)] = count;
     else if (what == DO_LATE)
         r->at.dkv_mark[0] = count;
-    else
+    else if (what == DO_GATHERED)
         r->at.attn_mark = count;
 }
 
@@ -534,7 +619,7 @@ int sched_grid_max_round(const struct sched_ring *r, enum zep_pass pass)
     int per = r->per_node, g = r->n_member, n = r->n_node;
 
     if (r->form == ZEP_FORM_DOUBLE)
-        return pass == ZEP_PASS_FWD ? g - 1 : per > 1 ? g + per + 1 : g + 1;
+        return pass == ZEP_PASS_FWD ? g - 1 : g + 1;
     if (pass == ZEP_PASS_FWD)
         return r->attn_step + 1;
     return r->attn_step + (per > 1 ? (n_inner(r) > (n - 1) * (per - 1) + 1 ? n_inner(r) : (n - 1) * (per - 1) + 1) : n - 1) + 1;
@@ -543,7 +628,7 @@ int sched_grid_max_round(const struct sched_ring *r, enum zep_pass pass)
 int sched_grid_n_step(const struct sched_ring *r, enum zep_pass pass)
 {
     if (r->form == ZEP_FORM_DOUBLE)
-        return pass == ZEP_PASS_FWD ? r->n_member : r->n_member + r->per_node + (r->per_node > 1);
+        return r->n_member + (pass == ZEP_PASS_BWD);
     return r->attn_step + 1 + (pass == ZEP_PASS_FWD ? 0 : r->per_node > 1 ? n_inner(r) : r->n_node - 1);
 }
 
@@ -582,9 +667,10 @@ int sched_grid_open(struct zep_sched *s, struct sched_ring *r, int32_t *kv, int3
     r->kv0 = *kv;
     r->dkv0 = *dkv;
     if (r->form == ZEP_FORM_DOUBLE) {
-        r->scratch = (*scratch)++;
-        *kv += per_node > 1 ? 4 : 2;
-        *dkv += per_node > 1 ? 5 : 2;
+        r->scratch = *scratch;
+        *scratch += r->n_member > 2;
+        *kv += (n_node > 2 ? 2 : 1) + (per_node > 1 ? 2 : 0);
+        *dkv += per_node > 1 ? 4 : 2;
         return ZEP_OK;
     }
     r->gather = (*gather)++;

@@ -22,12 +22,12 @@ enum sched_do {
 struct sched_ring_state {
     unsigned char does[SCHED_N_DO]; /* the step in hand */
     int32_t kv_mark[4];  /* up to the last one that reads the slot */
-    int32_t dkv_mark[5]; /* up to the last one that writes the slot (or reads it, where slots are only received into) */
-    int32_t kv_wait[4], dkv_wait[5];
+    int32_t dkv_mark[4]; /* up to the last one that writes the slot (or reads it, where slots are only received into) */
+    int32_t kv_wait[4], dkv_wait[4];
     int32_t kv_sent[2], dkv_sent[4]; /* up to the group that sends the slot on */
     int32_t step_wait;   /* kv_wait of the step in hand, kept because the look-ahead fills the slot's next turn in */
     int32_t acc_wait;    /* double ring: dkv_sent of the step in hand likewise; all-gather: dkv_wait of the crossings' slot */
-    int32_t attn_mark;   /* all-gather: up to attention's last operation */
+    int32_t attn_mark;   /* all-gather: up to attention with all other blocks */
     int32_t all_wait[ZEP_N_LANE]; /* all-gather: up to the last group that brings a block */
 };
 
@@ -105,11 +105,11 @@ struct zep_sched {
 
 /* Rows of member pos of a ring in the attention layout of its device. */
 int64_t sched_block_rows(const struct zep_plan *plan, int ring, int pos);
-/* Whether the queries of the device's member see anything of the block of member b. */
-int sched_sees(const struct zep_plan *plan, const struct sched_ring *ring, int b);
+/* Whether the queries of the device's member see anything of the block of a step. */
+int sched_sees(const struct zep_sched *s, const struct sched_ring *ring, int step);
 int sched_add_xfer(struct zep_sched *s, int send, int peer, struct zep_ref ref, int64_t n, struct zep_error *err);
 /* Whose block step t computes with (all-gather: the t-th block in the order of the blocks' arrival). */
-int sched_step_block(const struct sched_ring *ring, int step);
+int sched_step_block(const struct zep_sched *s, const struct sched_ring *ring, int step);
 
 /* sched_grid.c: double rings and all-gather. */
 /* The grid, the slots and the tables of a ring; *kv, *dkv, *scratch, *gather go on with the slots that it takes. */

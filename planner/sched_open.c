@@ -93,9 +93,10 @@ static int add_rings(struct zep_sched *s, struct zep_error *err)
         } else if (r->n_member > 1) {
             ring->kv0 = kv;
             ring->dkv0 = dkv;
-            ring->scratch = scratch++;
-            kv += 2;
+            ring->scratch = scratch;
+            kv += r->n_member > 2 ? 2 : 1;
             dkv += 2;
+            scratch += r->n_member > 2;
         }
         size_zone(&s->zone[z], ring);
     }

@@ -162,7 +162,7 @@ static double set_times(struct zp *z)
 
     for (int i = 0; i < z->g.n_seq; i++)
         for (int k = 0; k < z->n_size; k++) {
-            int size = z->size[k], nodes = n_node_of(z, k);
+            int size = z->size[k], nodes = n_node_of(z, k), per = size / nodes;
             double len = (double)z->g.len[i], bytes = len / nodes;
             struct times *t = &z->t[i][k];
 
@@ -174,13 +174,15 @@ static double set_times(struct zp *z)
             }
             if (size > nodes && z->port_bw > 0) {
                 t->port[0] = len / size * (size - nodes) * c->kv_row / z->port_bw;
-                t->port[1] = t->port[0] + len / size * (nodes > 1 ? size : size - 1) * c->dkv_row / z->port_bw;
+                t->port[1] = t->port[0] + len / size * (size - nodes) * c->dkv_row / z->port_bw;
             }
             if (nodes > 1 && z->node_bw[0] > 0) {
                 double there = bytes * c->kv_row / z->node_bw[0], home = bytes * c->dkv_row / z->node_bw[0], bwd = t->busy - t->fwd;
                 double own[2] = {(t->fwd > t->port[0] ? t->fwd : t->port[0]) / nodes, (bwd > t->port[1] ? bwd : t->port[1]) / nodes}; /* the own node's turn */
 
-                t->tail = (there > own[0] ? there - own[0] : 0) + there + (home > own[1] ? home - own[1] : 0);
+                double early = own[1] * (per + 1) / 3 / per, late = own[1] - early; /* backward, a part of it comes first (sched.h) */
+
+                t->tail = (there > own[0] ? there - own[0] : 0) + (there > early ? there - early : 0) + (home > late ? home - late : 0);
                 t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
             }
             if (!k)

@@ -106,11 +106,11 @@ static void break_gradient(void *arg, struct zep_model *model, const struct zep_
 
 static int break_op(void *arg, enum zep_pass pass, struct zep_op *op)
 {
-    const struct mutant *m = arg;
+    struct mutant *m = arg;
 
     if (strcmp(m->name, "ring-step-dropped") == 0 && pass == ZEP_PASS_FWD && op->kind == ZEP_OP_ATTN && op->step == 1)
         return 0;
-    if (strcmp(m->name, "dkv-not-returned") == 0 && pass == ZEP_PASS_BWD && op->kind == ZEP_OP_ADD && op->dst.space == ZEP_ATT_DKV) /* what came home is not added */
+    if (strcmp(m->name, "dkv-not-returned") == 0 && pass == ZEP_PASS_BWD && op->kind == ZEP_OP_ADD && op->dst.space == ZEP_ATT_DKV) /* what came home */
         return 0;
     return 1;
 }

@@ -471,15 +471,20 @@ static const struct broken broken[] = {
     {"attention is lost", ZEP_FORM_DOUBLE, FWD, ZEP_OP_ATTN, -1, ZEP_RING_KV, 4, DROP, "deadlock|never meet|not the sum over every pair"},
     {"a crossing on the node lane", ZEP_FORM_DOUBLE, FWD, GROUP, WORLD, ZEP_RING_KV, 0, OTHER_LANE, "on the node lane"},
     {"a crossing to another device", ZEP_FORM_DOUBLE, FWD, GROUP, WORLD, ZEP_RING_KV, 0, OTHER_PEER, "deadlock|meets one of key|rows to device|expected another"},
-    {"backward: dK and dV of a turn do not come home", ZEP_FORM_DOUBLE, BWD, GROUP, NODE, ZEP_ATT_DKV, 0, DROP_XFER, "hold nothing|deadlock|does not come back|meets one of key"},
+    {"backward: what the own turn began with is not added", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_ATT_DKV, 0, DROP, "deadlock|not the sum over every pair"},
+    {"backward: what the own turn began with is not waited for", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_ATT_DKV, 0, NO_WAIT, "may still be written|hold nothing"},
+    {"backward: what came home is not added", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_ATT_DKV, 39, DROP, "not the sum over every pair"},
+    {"backward: what comes home is not waited for", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_ATT_DKV, 39, NO_WAIT, "may still be written|hold nothing"},
+    {"backward: the own block is lost", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ATTN, -1, ZEP_ATT_KV, 0, DROP, "not the sum over every pair|deadlock"},
     {"backward: a crossing of sums is lost", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 2, DROP, "deadlock|hold nothing|meets one of key|adds token"},
     {"backward: an inner hop of sums of one row fewer", ZEP_FORM_DOUBLE, BWD, GROUP, NODE, ZEP_RING_DKV, 3, FEWER_ROWS, "which receives"},
     {"backward: sums that are sent before they are ready", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 4, NO_AFTER, "may still be"},
-    {"backward: the first turn's sum is sent before it is home", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 0, NO_WAIT, "may still be|hold nothing"},
+    {"backward: the first turn's sum is sent before it is ready", ZEP_FORM_DOUBLE, BWD, GROUP, WORLD, ZEP_RING_DKV, 0, NO_AFTER, "may still be|hold nothing"},
     {"backward: inner sums that are sent before they are ready", ZEP_FORM_DOUBLE, BWD, GROUP, NODE, ZEP_RING_DKV, 4, NO_AFTER, "may still be|hold nothing"},
     {"backward: an addition is lost", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_RING_DKV, 7, DROP, "deadlock|not the sum over every pair"},
     {"backward: a turn's addition does not wait", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_RING_DKV, 3, NO_WAIT, "may still be written|hold nothing"},
     {"backward: an addition to another slot", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ADD, -1, ZEP_RING_DKV, 5, OTHER_DST, "token|hold nothing|not the sum|may still be|adds a buffer"},
+    {"backward: a turn's first sum begins before its slot is sent", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ATTN, -1, ZEP_RING_KV, 3, NO_WAIT, "may still be|hold nothing"},
     {"backward: an accumulator is not cleared", ZEP_FORM_DOUBLE, BWD, ZEP_OP_ATTN, -1, ZEP_RING_KV, 4, NO_CLEAR, "hold nothing|token|not the sum"},
     {"all-gather: a crossing is lost", ZEP_FORM_GATHER, FWD, GROUP, WORLD, ZEP_GATHER_KV, 0, DROP, "deadlock|hold nothing|meets one of key"},
     {"all-gather: an inner hop is lost", ZEP_FORM_GATHER, FWD, GROUP, NODE, ZEP_GATHER_KV, 1, DROP, "deadlock|hold nothing|meets one of key"},
@@ -512,11 +517,11 @@ static int says(const char *text, const char *reasons)
 START_TEST(broken_streams)
 {
     static const int64_t len[] = {1200, 77, 5};
-    struct zep_view *view = make_view(4, 3, 3);
+    struct zep_view *view = make_view(4, 5, 5);
     int n_bad = 0;
 
     for (size_t i = 0; i < sizeof broken / sizeof broken[0]; i++) {
-        struct wish all = {broken[i].form, 12, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11}};
+        struct wish all = {broken[i].form, 20, {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19}};
         struct zep_plan *p = draft_plan(view, len, 3, &all, 1, 1, 0);
         struct mutation m = {.c = &broken[i]};
         struct zep_check_opts opts = {hook, &m};

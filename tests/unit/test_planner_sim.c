@@ -40,7 +40,7 @@ static struct zep_sim *simulate(const struct zep_plan *plan, const struct zep_vi
 }
 
 /* One ring over each set of devices, with one sequence each. */
-static struct zep_plan *rings(const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[8], const int *n_item, int routing)
+static struct zep_plan *rings_of(int form, const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
 {
     struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
     struct zep_plan *plan = NULL;
@@ -54,12 +54,18 @@ static struct zep_plan *rings(const struct zep_view *view, int n, const int64_t 
         int set = zep_sets_get(&draft.sets, item[i], n_item[i], &err);
 
         ck_assert_int_ge(set, 0);
+        draft.sets.set[set].form = form;
         draft.order[i] = i;
         zep_draft_place(&draft, i, len[i], set);
     }
     ck_assert_msg(zep_plan_from_draft(view, len, &opts, routing, &draft, &plan, &err) == ZEP_OK, "%s", err.text);
     zep_draft_free(&draft);
     return plan;
+}
+
+static struct zep_plan *rings(const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
+{
+    return rings_of(ZEP_FORM_SINGLE, view, n, len, item, n_item, routing);
 }
 
 static double own(double chunk)
@@ -79,7 +85,7 @@ START_TEST(one_hop)
     const double chunk = 1000, hop = 2000 * 100 / 25e9;
     struct zep_cost cost = plain_cost();
     struct zep_view *view = make_view(2, 1, 1);
-    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1}}, (const int[]){2}, 1);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][10]){{0, 1}}, (const int[]){2}, 1);
     struct zep_sim *sim = simulate(plan, view, &cost);
 
     NEAR(sim->pass[0].time_s, fmax(own(chunk), hop) + other(chunk));
@@ -91,8 +97,10 @@ START_TEST(one_hop)
     sim = simulate(plan, view, &cost);
     NEAR(sim->pass[0].time_s, 1000 * hop + 1e-3 + other(chunk));
     NEAR(sim->pass[0].wait_net_s, 1000 * hop + 1e-3 - own(chunk));
-    /* backward: the block comes, its gradient is computed and goes home, 200 bytes a row, while the own block is computed with */
+    /* backward: the block comes (9 ms), nothing hides it; the step with it (6 ms); its gradient goes home, 200 bytes a row (17 ms), while the own block (6 ms) is computed */
     NEAR(sim->pass[1].time_s, 1000 * hop + 1e-3 + 3 * other(chunk) + 2000 * hop + 1e-3);
+    NEAR(sim->pass[1].wait_net_s, 1000 * hop + 1e-3 + 2000 * hop + 1e-3 - 3 * own(chunk));
+    NEAR(sim->pass[1].net_bytes, 2 * 2000 * (100 + 200)); /* one hop of blocks and one of gradients, from either */
     zep_sim_free(sim);
     zep_plan_free(plan);
     test_view_free(view);
@@ -106,7 +114,7 @@ START_TEST(shared_nic)
     const double hop = 2000 * 100 / 25e6;
     struct zep_cost cost = plain_cost();
     struct zep_view *view = make_view(2, 2, 1);
-    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][8]){{0, 2}, {1, 3}}, (const int[]){2, 2}, 0);
+    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][10]){{0, 2}, {1, 3}}, (const int[]){2, 2}, 0);
     struct zep_sim *sim;
 
     view->nic_bw[0] = view->nic_bw[1] = 25e6;
@@ -133,13 +141,13 @@ START_TEST(routed)
         view->nic_bw[i] = nic;
         view->dev_bw[i] = port;
     }
-    plan = rings(view, 1, &len, (const int32_t[][8]){{0, 4}}, (const int[]){2}, 1);
+    plan = rings(view, 1, &len, (const int32_t[][10]){{0, 4}}, (const int[]){2}, 1);
     ck_assert_int_eq(plan->hop[0].n_proxy, 4);
     sim = simulate(plan, view, &cost);
     NEAR(sim->pass[0].time_s, n * 3 / 4 / port + n / 4 / nic + n * 3 / 4 / port + other(4000));
     zep_sim_free(sim);
     zep_plan_free(plan);
-    plan = rings(view, 1, &len, (const int32_t[][8]){{0, 4}}, (const int[]){2}, 0);
+    plan = rings(view, 1, &len, (const int32_t[][10]){{0, 4}}, (const int[]){2}, 0);
     sim = simulate(plan, view, &cost);
     NEAR(sim->pass[0].time_s, n / nic + other(4000));
     zep_sim_free(sim);
@@ -155,12 +163,12 @@ START_TEST(ring_of_four)
     const double chunk = 1000, rows = 2000;
     struct zep_cost cost = plain_cost();
     struct zep_view *view = make_view(1, 4, 1);
-    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1, 2, 3}}, (const int[]){4}, 1);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3}}, (const int[]){4}, 1);
     struct zep_sim *sim = simulate(plan, view, &cost);
     double hop = rows * 100 / 200e9;
 
     NEAR(sim->pass[0].time_s, own(chunk) + 3 * other(chunk)); /* all hidden */
-    NEAR(sim->pass[1].time_s, hop + 3 * (own(chunk) + 3 * other(chunk))); /* but the first hop: gradients come home while the own block is computed with */
+    NEAR(sim->pass[1].time_s, hop + 3 * (own(chunk) + 3 * other(chunk))); /* but the first hop; the last one home is behind the own block */
     NEAR(sim->pass[0].wait_node_s, 0);
     zep_sim_free(sim);
     for (int i = 0; i < 4; i++)
@@ -170,6 +178,62 @@ START_TEST(ring_of_four)
     NEAR(sim->pass[0].time_s, 3 * hop + other(chunk));
     NEAR(sim->pass[0].wait_node_s, 3 * hop + other(chunk) - own(chunk) - 3 * other(chunk));
     NEAR(sim->pass[0].port_busy_s, 3 * hop);
+    /* backward, h = 10 ms for a block and 2 h for its gradient, steps of 6 ms. Block 1: 0 to h, block 2: to 2 h. Step 1 ends at 16 ms, so that block 3 and the first sum go together: 2 h to 5 h.
+     * Step 2 adds to that sum at 5 h: the second goes to 7 h, the third, home, to 9 h: the own block lies in between. */
+    NEAR(sim->pass[1].time_s, 9 * hop);
+    NEAR(sim->pass[1].port_busy_s, 9 * hop);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* A double ring of two nodes of two: own block, turn 1 (the other node's blocks) at places 0 and 1, own turn at place 1. */
+START_TEST(double_ring)
+{
+    const int64_t len = 8000;
+    const double chunk = 1000, rows = 2000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 2, 2);
+    struct zep_plan *plan = rings_of(ZEP_FORM_DOUBLE, view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3}}, (const int[]){4}, 1);
+    struct zep_sim *sim = simulate(plan, view, &cost);
+
+    /* all hidden but the hop home inside the node, after the last step */
+    NEAR(sim->pass[1].time_s, 3 * (own(chunk) + 3 * other(chunk)) + rows * 200 / 200e9);
+    NEAR(sim->pass[1].net_bytes, 4 * rows * (100 + 200));         /* from each one crossing of a block and one of gradients */
+    NEAR(sim->pass[1].node_bytes, 4 * rows * (2 * 100 + 2 * 200)); /* and in each turn one hop of either */
+    zep_sim_free(sim);
+    for (int i = 0; i < 4; i++) {
+        view->nic_bw[i] = 25e6;
+        view->dev_bw[i] = 200e6;
+    }
+    sim = simulate(plan, view, &cost);
+    /* a block crosses until 8 ms, the own one is done at 6; place 0 until 14, its sum moves on with the own turn's block until 17, place 1 until 20; the turn's sum crosses in 16 ms, until 36, the own turn
+     * is done at 26; home inside the node in 2 ms: 38 */
+    NEAR(sim->pass[1].time_s, rows * 100 / 25e6 + 2 * 3 * other(chunk) + rows * 200 / 25e6 + rows * 200 / 200e6);
+    NEAR(sim->pass[1].nic_busy_s, rows * 300 / 25e6);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
+/* A double ring of two nodes of five: the own block and one place of the own turn come before turn 1, three after it. */
+START_TEST(early_places)
+{
+    const int64_t len = 20000;
+    const double chunk = 1000, rows = 2000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 5, 5);
+    struct zep_plan *plan = rings_of(ZEP_FORM_DOUBLE, view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3, 4, 5, 6, 7, 8, 9}}, (const int[]){10}, 1);
+    struct zep_sim *sim;
+
+    for (int i = 0; i < 10; i++)
+        view->nic_bw[i] = 20e6;
+    sim = simulate(plan, view, &cost);
+    /* a block crosses in 10 ms, behind two steps of 6; turn 1 has five steps, until 42; its sum crosses in 20, the three steps left take 18; then home inside the node */
+    NEAR(sim->pass[1].time_s, 3 * own(chunk) + 6 * 3 * other(chunk) + rows * 200 / 20e6 + rows * 200 / 200e9);
+    NEAR(sim->pass[1].node_bytes, 10 * rows * (8 * 100 + 8 * 200)); /* four hops of blocks and of gradients in each turn */
     zep_sim_free(sim);
     zep_plan_free(plan);
     test_view_free(view);
@@ -182,7 +246,7 @@ START_TEST(step)
     const int64_t len[] = {4000, 4000};
     struct zep_cost cost = plain_cost();
     struct zep_view *view = make_view(1, 2, 1);
-    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][8]){{0}, {1}}, (const int[]){1, 1}, 1);
+    struct zep_plan *plan = rings(view, 2, len, (const int32_t[][10]){{0}, {1}}, (const int[]){1, 1}, 1);
     struct zep_sim *sim;
     double tri = 4000.0 * 4001 / 2 * PAIR_S, params = 10 * 1e6 + 3e6, part;
 
@@ -222,7 +286,7 @@ START_TEST(refusals)
     const int64_t len = 4000;
     struct zep_cost cost = plain_cost();
     struct zep_view *view = make_view(2, 1, 1), *bare = make_view(2, 1, 0);
-    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][8]){{0, 1}}, (const int[]){2}, 0);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][10]){{0, 1}}, (const int[]){2}, 0);
     struct zep_sim *sim = NULL;
     struct zep_error err = {0};
 
@@ -345,6 +409,8 @@ int main(void)
     tcase_add_test(t, shared_nic);
     tcase_add_test(t, routed);
     tcase_add_test(t, ring_of_four);
+    tcase_add_test(t, double_ring);
+    tcase_add_test(t, early_places);
     tcase_add_test(t, step);
     tcase_add_test(t, refusals);
     tcase_add_loop_test(t, random_plans, 0, 10);
