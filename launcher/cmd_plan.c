@@ -13,24 +13,26 @@
 #include "launcher/cli.h"
 #include "launcher/problem.h"
 #include "planner/check.h"
+#include "planner/export.h"
 #include "planner/plan.h"
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
     {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
-    {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
+    {"export", required_argument, NULL, OPT_EXPORT}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
 
 static const struct cli cli = {
     "plan",
     "usage: zeppelin plan [CLUSTER] --capacity TOKENS WORKLOAD [OPTION]...\n"
     "       zeppelin plan [--json] [--svg FILE] PLAN.json\n"
+    "       zeppelin plan --export ranks -o FOLDER PLAN.json\n"
     "\n"
     "Plans one step: which devices hold which part of each sequence, which rings exchange keys and\n"
     "values, which proxies carry hops between nodes, and how tokens move to equal shares. The second\n"
@@ -56,6 +58,8 @@ static const struct cli cli = {
     "  --check            prove the plan: schedules of all devices, forward and backward\n"
     "  --json             zeppelin-plan/1.1, see zeppelin-plan(5)\n"
     "  --svg FILE         a picture: devices and tokens, coloured by zone\n"
+    "  --export ranks     for other software: a folder with what each rank holds, computes, sends and\n"
+    "                     receives, as JSON and .npy, see zeppelin-ranks(5); -o names it; the plan is proved\n"
     "  -o, --output FILE  where to write (default: standard output)\n"
     "  -h, --help\n",
     options,
@@ -64,7 +68,7 @@ static const struct cli cli = {
 struct args {
     struct zep_problem_args problem;
     int64_t micro, heads, kv_heads, head_dim;
-    const char *model, *device, *svg, *out, *file;
+    const char *model, *device, *svg, *out, *export, *file;
     struct zep_plan_opts opts;
     int json, check;
 };
@@ -126,6 +130,11 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     case OPT_SVG:
         a->svg = optarg;
         break;
+    case OPT_EXPORT:
+        if (strcmp(optarg, "ranks"))
+            return zep_error_set(err, ZEP_EINVAL, "--export: '%s': expected ranks", optarg);
+        a->export = optarg;
+        break;
     case 'o':
         a->out = optarg;
         break;
@@ -148,6 +157,8 @@ static int parse(int argc, char **argv, struct args *a)
         if (parse_option(a, c, &err) < 0)
             return zep_cli_fail(&err);
     }
+    if (a->export && (!a->out || !strcmp(a->out, "-") || a->json))
+        return a->json ? zep_cli_usage(&cli, "--export and --json: one output at a time") : zep_cli_usage(&cli, "--export needs -o, the folder to write");
     if (argc - optind == 1 && !a->problem.lengths && !a->problem.dist && !a->problem.data) {
         a->file = argv[optind];
         return -1;
@@ -259,6 +270,11 @@ static int show(const struct args *a, const struct zep_plan *plan, struct zep_er
         if ((rc = zep_plan_to_svg(plan, &b, err)) == ZEP_OK)
             rc = zep_cli_write(a->svg, &b, err);
         zep_buf_free(&b);
+    }
+    if (rc == ZEP_OK && a->export) {
+        if ((rc = zep_plan_export_ranks(plan, a->out, err)) == ZEP_OK)
+            zep_log(ZEP_LOG_INFO, "%s: %" PRId64 " tokens for %d ranks, by %s, digest %016" PRIx64, a->out, plan->n_token, plan->n_dev, plan->method, plan->digest);
+        return rc;
     }
     if (rc == ZEP_OK)
         rc = a->json ? zep_plan_to_json(plan, &b, err) : zep_plan_to_text(plan, &b, err);
