@@ -116,3 +116,17 @@ out:
     close_devices(&ck);
     return rc;
 }
+
+int zep_plan_prove(const struct zep_plan *plan, struct zep_error *err)
+{
+    int64_t *len = zep_calloc((size_t)plan->n_seq + 1, sizeof *len);
+    int rc;
+
+    if (!len)
+        return zep_error_nomem(err, "check");
+    for (int i = 0; i < plan->n_seq; i++)
+        len[i] = plan->seq[i].len;
+    rc = zep_plan_check(plan, len, plan->n_seq, NULL, NULL, err);
+    free(len);
+    return rc < 0 ? zep_error_prefix(err, "the plan is wrong") : ZEP_OK;
+}

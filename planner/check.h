@@ -26,5 +26,7 @@ struct zep_check_result {
 
 /* view: capacity and nodes are taken from plan; NULL opts and result are allowed. The error text is the first broken invariant: what, which device, ring, sequence, operation. ZEP_EINVAL. */
 int zep_plan_check(const struct zep_plan *plan, const int64_t *len, int n, const struct zep_check_opts *opts, struct zep_check_result *result_out, struct zep_error *err);
+/* The same for a plan on its own, whatever lengths it was made for; the error begins with "the plan is wrong". */
+int zep_plan_prove(const struct zep_plan *plan, struct zep_error *err);
 
 #endif

@@ -15,20 +15,6 @@
 #include "common/npy.h"
 #include "planner/check.h"
 
-static int prove(const struct zep_plan *p, struct zep_error *err)
-{
-    int64_t *len = zep_calloc((size_t)p->n_seq + 1, sizeof *len);
-    int rc;
-
-    if (!len)
-        return zep_error_nomem(err, "check");
-    for (int i = 0; i < p->n_seq; i++)
-        len[i] = p->seq[i].len;
-    rc = zep_plan_check(p, len, p->n_seq, NULL, NULL, err);
-    free(len);
-    return rc < 0 ? zep_error_prefix(err, "the plan is wrong") : ZEP_OK;
-}
-
 static int put_file(const char *dir, const char *name, struct zep_buf *b, struct zep_error *err)
 {
     char *path = zep_fs_join(dir, name);
@@ -328,7 +314,7 @@ int zep_plan_export_ranks(const struct zep_plan *p, const char *path, struct zep
                                  p->attn_tok[d] > p->lin_tok[d] ? p->attn_tok[d] : p->lin_tok[d]);
     if (!n)
         return zep_error_set(err, ZEP_EINVAL, "'': expected a folder");
-    if ((rc = prove(p, err)) < 0)
+    if ((rc = zep_plan_prove(p, err)) < 0)
         return rc;
     if (!(dir = strdup(path)))
         return zep_error_nomem(err, path);

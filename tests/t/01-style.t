@@ -22,7 +22,7 @@ for h in */*.h; do
     gcc -std=gnu11 -Wall -Wextra -Wno-unused-parameter -fsyntax-only -I. -I"$build" $mpi_flags -x c "$h" 2>>"$tmp/headers" || bad="$bad $h"
 done
 is "$bad" "" "every header compiles alone"
-bad=$(grep -rLE '#ifndef ZEP_' --include='*.h' common topology planner runtime launcher kernels/kernels.h)
+bad=$(grep -rLE '#ifndef ZEP_' --include='*.h' common topology planner runtime launcher library kernels/kernels.h)
 is "$bad" "" "every header has its guard"
 bad=$(grep -rnE 'march=native|ffast-math' --include='*.am' --include='*.m4' --include=configure.ac . | grep -v '#')
 is "$bad" "" "no -march=native, no -ffast-math"
@@ -38,7 +38,7 @@ fi
 if command -v cppcheck >/dev/null; then
     # vec_plain.h: cppcheck does not know comparisons of GNU vectors. objectIndex, duplicateAssignExpression: false alarms on arrays in an arena and on equal starting values.
     run cppcheck --quiet --error-exitcode=1 --std=c11 --enable=warning,portability,performance --inline-suppr --suppress=missingInclude --suppress='internalAstError:kernels/cpu/vec_plain.h' \
-        --suppress=objectIndex --suppress=duplicateAssignExpression --include=tests/lib/cppcheck.h -I. -I"$build" -j2 common topology planner launcher runtime kernels
+        --suppress=objectIndex --suppress=duplicateAssignExpression --include=tests/lib/cppcheck.h -I. -I"$build" -j2 common topology planner launcher library runtime kernels
     ok "$status" "cppcheck"
     [ "$status" -eq 0 ] || diag "$err"
 else
@@ -49,7 +49,7 @@ if command -v clang-tidy >/dev/null; then
     # on which they do not. string-compare: `!strcmp()` is our idiom; sizeof-expression: arrays of pointers are meant.
     # shellcheck disable=SC2086 # flags are several words
     run clang-tidy --quiet --warnings-as-errors='*' --checks='-*,bugprone-*,misc-redundant-expression,-bugprone-suspicious-string-compare,-bugprone-sizeof-expression,-bugprone-suspicious-include,-bugprone-easily-swappable-parameters,-bugprone-implicit-widening-of-multiplication-result,-bugprone-narrowing-conversions,-bugprone-reserved-identifier,-bugprone-assignment-in-if-condition,-bugprone-branch-clone,-bugprone-macro-parentheses,-bugprone-signal-handler,-bugprone-too-small-loop-variable,-bugprone-misplaced-widening-cast,-bugprone-not-null-terminated-result' \
-        planner/*.c common/*.c launcher/*.c -- -std=gnu11 -I. -I"$build" -DZEP_PKGLIBEXECDIR='""' -DZEP_SYSCONFDIR='""'
+        planner/*.c common/*.c launcher/*.c library/*.c -- -std=gnu11 -I. -I"$build" -DZEP_PKGLIBEXECDIR='""' -DZEP_SYSCONFDIR='""'
     ok "$status" "clang-tidy"
     [ "$status" -eq 0 ] || diag "$(grep -E 'error|warning' <<<"$out" | head -n 30)"
 else
