@@ -113,7 +113,7 @@ static void put_gain(const struct zep_advice *v, int m, const char *who, struct 
         zep_buf_printf(b, " on average, %.2f to %.2f", g.least, g.most);
     zep_buf_printf(b, ", at its best capacity of %" PRId64 "\n", v->setting[zep_advice_find(v, best_setting(v)->n_node, m)].capacity);
     if (g.mean < ZEP_ADVISE_NIL)
-        zep_buf_printf(b, "    that is nil: below 3 %%, which predictions cannot tell apart; %s, the simpler method, will do\n", name);
+        zep_buf_printf(b, "    that is nil: %.1f %%, and predictions cannot tell apart what is below 3 %%; %s, the simpler method, will do\n", 100 * (g.mean - 1), name);
 }
 
 static int simple(const struct zep_advice *v, int i)
