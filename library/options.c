@@ -94,7 +94,7 @@ int zep_options_set(struct zep_options *o, const char *name, const char *value, 
 
 int library_cost(const struct zep_cluster *c, const struct zep_options *o, struct zep_cost *cost_out, struct zep_error *err)
 {
-    struct zep_model model;
+    struct zep_model_desc model;
     struct zep_engine engine;
     int rc;
 

@@ -19,7 +19,7 @@ const char *zep_method_name(int i)
 const char *zep_model_name(int i)
 {
     int n;
-    const struct zep_model *m = zep_model_presets(&n);
+    const struct zep_model_desc *m = zep_model_presets(&n);
 
     return i < 0 || i >= n ? NULL : m[i].name;
 }

@@ -13,7 +13,7 @@ static const char *const space_names[ZEP_N_SPACE] = {
     [ZEP_ATT_Q] = "att_q", [ZEP_ATT_KV] = "att_kv", [ZEP_ATT_O] = "att_o", [ZEP_ATT_DO] = "att_do", [ZEP_ATT_DQ] = "att_dq", [ZEP_ATT_DKV] = "att_dkv", [ZEP_RING_KV] = "ring_kv",
     [ZEP_RING_DKV] = "ring_dkv", [ZEP_SCRATCH_DKV] = "scratch_dkv", [ZEP_PROXY_KV] = "proxy_kv", [ZEP_PROXY_DKV] = "proxy_dkv", [ZEP_GATHER_KV] = "gather_kv", [ZEP_GATHER_DKV] = "gather_dkv",
 };
-static const char *const lane_names[ZEP_N_LANE] = {"world", "node"};
+static const char *const lane_names[ZEP_N_LANE] = {"world", "node", "grid"};
 static const char *const queue_names[ZEP_N_QUEUE] = {"inter", "intra", "local"};
 static const char *const zone_names[] = {"none", "local", "intra", "inter"};
 

@@ -147,8 +147,9 @@ class Rank:
     def run(self, name):
         """One pass. Groups go into the queues of their lanes, all else is done in the order of the list: right, but little is overlapped."""
         backward, barriers = name == "backward", 0
-        self.queued = {"world": collections.deque(), "node": collections.deque()}
-        self.under_way, self.complete = {"world": None, "node": None}, {"world": 0, "node": 0}
+        lanes = ("world", "node", "grid")
+        self.queued = {lane: collections.deque() for lane in lanes}
+        self.under_way, self.complete = dict.fromkeys(lanes), dict.fromkeys(lanes, 0)
         self.computed = {"inter": 0, "intra": 0, "local": 0}
         for op in self.what[name] + [{"op": "barrier"}]:
             if op["op"] == "group":
