@@ -105,11 +105,26 @@ static int write_fd(int fd, const char *path, const char *data, size_t len, stru
     return fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? sys_error(err, path) : ZEP_OK;
 }
 
+static int write_through(const char *path, const void *data, size_t len, struct zep_error *err)
+{
+    int fd = open(path, O_WRONLY | O_CLOEXEC), rc;
+
+    if (fd < 0)
+        return sys_error(err, path);
+    rc = write_fd(fd, path, data, len, err);
+    if (close(fd) < 0 && rc == ZEP_OK)
+        rc = sys_error(err, path);
+    return rc;
+}
+
 int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err)
 {
     char *tmp, *dir = NULL;
+    struct stat st;
     int fd, rc;
 
+    if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* /dev/null, a pipe: written to, never replaced */
+        return write_through(path, data, len, err);
     if (asprintf(&tmp, "%s.tmp.%ld", path, (long)getpid()) < 0)
         return zep_error_nomem(err, path);
     fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);

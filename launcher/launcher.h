@@ -18,6 +18,7 @@ int cmd_plan(int argc, char **argv);
 int cmd_report(int argc, char **argv);
 int cmd_run(int argc, char **argv);
 int cmd_sim(int argc, char **argv);
+int cmd_calibrate(int argc, char **argv);
 int cmd_explain(int argc, char **argv);
 int cmd_submit(int argc, char **argv);
 int cmd_doctor(int argc, char **argv);

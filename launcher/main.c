@@ -15,6 +15,7 @@ static const struct zep_verb verbs[] = {
     {"sim", "predict steps: methods side by side, on a cluster with a model and a workload", cmd_sim},
     {"explain", "explain a plan: where sequences went and why, what bounds the step, what would help", cmd_explain},
     {"advise", "recommend a method, a capacity and nodes for a data set, with the expected gain", cmd_advise},
+    {"calibrate", "measure this machine's kernels for predictions", cmd_calibrate},
     {"run", "train, on this machine or in a Slurm allocation", cmd_run},
     {"submit", "hand a training job to Slurm", cmd_submit},
     {"report", "report on a run: losses, zones, balance, phases, pictures", cmd_report},

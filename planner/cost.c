@@ -80,7 +80,7 @@ static int check_engine(const struct zep_engine *e, struct zep_error *err)
 
 int zep_cost_make(const struct zep_model_desc *model, const struct zep_engine *engine, int tp, double port_bw, struct zep_cost *cost_out, struct zep_error *err)
 {
-    double h = model->hidden, q = (double)model->n_head * model->head_dim, kv = (double)model->n_head_kv * model->head_dim, f = model->ffn, e = model->type_bytes;
+    double h = model->hidden, q = (double)model->n_head * model->head_dim, kv = (double)model->n_head_kv * model->head_dim, f = model->ffn, e = engine->type_bytes ? engine->type_bytes : model->type_bytes;
     double experts = model->n_expert ? model->n_expert : 1, active = model->n_expert ? model->n_active : 1, router = model->n_expert > 1 ? h * model->n_expert : 0;
     double linear = 2 * (2 * h * q + 2 * h * kv + 3 * active * h * f + router), flops = engine->flops * tp, port = port_bw > 0 ? port_bw : engine->port_bw;
     struct zep_cost c = {.model = *model, .engine = *engine, .tp = tp};
@@ -110,7 +110,8 @@ int zep_cost_make(const struct zep_model_desc *model, const struct zep_engine *e
     c.other_params = h * model->vocab * (model->tied ? 1 : 2) + h;
     c.grad_bytes = c.param_bytes = e;
     c.state_bytes = e + 4; /* weights; gradients summed in fp32 */
-    c.optim_bytes = 12;    /* fp32 weights and two moments */
+    c.optim_bytes = e < 4 ? 12 : 8; /* two moments, and fp32 weights where the model's are not */
+    c.model.type_bytes = (int)e;
     c.token_bytes = e * (4 * h + 2 * q + 2 * kv + 3 * active * f) + 4.0 * model->n_head; /* inputs of both norms and of both products behind them; q, o; k, v; gate, up and their product; log-sum-exp */
     c.mem_bytes = engine->mem_bytes * tp;
     *cost_out = c;

@@ -34,6 +34,7 @@ struct zep_engine { /* one device */
     double port_bw;       /* to other devices of its node where the topology does not say; bytes/s, 0 none */
     int overlap_grad;     /* gradients are exchanged while the backward pass goes on, parameters gathered while the forward pass does */
     int calibrated;       /* 0: taken from a preset */
+    int type_bytes;       /* of the type that it computes in, instead of the model's; 0: the model's */
 };
 
 /* Costs of one layer on one plan device of speed 1. Times in seconds, sizes in bytes. */

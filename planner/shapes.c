@@ -27,13 +27,13 @@ static const struct zep_model_desc models[] = {
 #define FA2 "attention: about 0.6 and 0.55 of the peak, causal, head_dim 128 (Dao, FlashAttention-2, 2023); products: about 0.75 (large cuBLAS); launch: 5 us, half a tile of 128: assumed"
 #define FA3 "attention: about 0.6 and 0.5 of the peak, causal, head_dim 128 (Shah et al., FlashAttention-3, 2024); products: about 0.7 (large cuBLAS); launch: 5 us, half a tile of 128: assumed"
 static const struct zep_engine engines[] = {
-    {"a100", "NVIDIA A100 80GB data sheet: 312 TFLOP/s bf16, 80 GB, 2039 GB/s, NVLink 300 GB/s a direction; " FA2, 312e12, 0.60, 0.55, 0.75, 64, 5e-6, 80e9, 2039e9, 300e9, 1, 0},
-    {"a800", "A100 with NVLink of 200 GB/s a direction (NVIDIA A800 data sheet); " FA2, 312e12, 0.60, 0.55, 0.75, 64, 5e-6, 80e9, 2039e9, 200e9, 1, 0},
-    {"h100", "NVIDIA H100 SXM data sheet: 989.5 TFLOP/s bf16, 80 GB, 3350 GB/s, NVLink 450 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 80e9, 3350e9, 450e9, 1, 0},
-    {"h800", "H100 with NVLink of 200 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 80e9, 3350e9, 200e9, 1, 0},
-    {"h200", "NVIDIA H200 SXM data sheet: 989.5 TFLOP/s bf16, 141 GB, 4800 GB/s, NVLink 450 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 141e9, 4800e9, 450e9, 1, 0},
-    {"b200", "NVIDIA DGX B200 data sheet: 2250 TFLOP/s bf16 dense, 180 GB, 8000 GB/s, NVLink 900 GB/s a direction; shares of the peak as for H100: assumed", 2250e12, 0.60, 0.50, 0.70, 64, 5e-6, 180e9, 8000e9, 900e9, 1, 0},
-    {"cpu", "one Zen 4 core, fp32: peak 116 GFLOP/s, attention 0.82 and 0.84 of it, oneDNN products 0.92, 24 GB/s (measured here); memory: 4 GB a core, assumed", 116.5e9, 0.82, 0.84, 0.92, 32, 2e-6, 4e9, 24e9, 5e9, 0, 0},
+    {"a100", "NVIDIA A100 80GB data sheet: 312 TFLOP/s bf16, 80 GB, 2039 GB/s, NVLink 300 GB/s a direction; " FA2, 312e12, 0.60, 0.55, 0.75, 64, 5e-6, 80e9, 2039e9, 300e9, 1, 0, 0},
+    {"a800", "A100 with NVLink of 200 GB/s a direction (NVIDIA A800 data sheet); " FA2, 312e12, 0.60, 0.55, 0.75, 64, 5e-6, 80e9, 2039e9, 200e9, 1, 0, 0},
+    {"h100", "NVIDIA H100 SXM data sheet: 989.5 TFLOP/s bf16, 80 GB, 3350 GB/s, NVLink 450 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 80e9, 3350e9, 450e9, 1, 0, 0},
+    {"h800", "H100 with NVLink of 200 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 80e9, 3350e9, 200e9, 1, 0, 0},
+    {"h200", "NVIDIA H200 SXM data sheet: 989.5 TFLOP/s bf16, 141 GB, 4800 GB/s, NVLink 450 GB/s a direction; " FA3, 989.5e12, 0.60, 0.50, 0.70, 64, 5e-6, 141e9, 4800e9, 450e9, 1, 0, 0},
+    {"b200", "NVIDIA DGX B200 data sheet: 2250 TFLOP/s bf16 dense, 180 GB, 8000 GB/s, NVLink 900 GB/s a direction; shares of the peak as for H100: assumed", 2250e12, 0.60, 0.50, 0.70, 64, 5e-6, 180e9, 8000e9, 900e9, 1, 0, 0},
+    {"cpu", "one Zen 4 core, fp32: peak 116 GFLOP/s, attention 0.82 and 0.84 of it, oneDNN products 0.92, 24 GB/s (measured here); memory: 4 GB a core, assumed", 116.5e9, 0.82, 0.84, 0.92, 32, 2e-6, 4e9, 24e9, 5e9, 0, 0, 4},
 };
 #define N_ENGINE ((int)(sizeof engines / sizeof engines[0]))
 
@@ -175,7 +175,7 @@ static const struct field model_fields[] = {
 static const struct field engine_fields[] = {
     REAL("flops", flops, 1, 1, 1e20), REAL("attention_forward", attn_fwd, 1, 1e-6, 1.5), REAL("attention_backward", attn_bwd, 1, 1e-6, 1.5), REAL("linear", linear, 1, 1e-6, 1.5), {"tile", FIELD_INT, offsetof(struct zep_engine, tile), 0, 0, 65536},
     {"launch", FIELD_TIME, offsetof(struct zep_engine, launch_s), 0, 0, 0}, {"memory", FIELD_BYTES, offsetof(struct zep_engine, mem_bytes), 1, 0, 0}, {"memory_bandwidth", FIELD_RATE, offsetof(struct zep_engine, mem_bw), 1, 0, 0},
-    {"port_bandwidth", FIELD_RATE, offsetof(struct zep_engine, port_bw), 0, 0, 0}, {"overlap_gradients", FIELD_BOOL, offsetof(struct zep_engine, overlap_grad), 0, 0, 0}, {"calibrated", FIELD_BOOL, offsetof(struct zep_engine, calibrated), 0, 0, 0},
+    {"port_bandwidth", FIELD_RATE, offsetof(struct zep_engine, port_bw), 0, 0, 0}, {"overlap_gradients", FIELD_BOOL, offsetof(struct zep_engine, overlap_grad), 0, 0, 0}, {"calibrated", FIELD_BOOL, offsetof(struct zep_engine, calibrated), 0, 0, 0}, {"type_bytes", FIELD_INT, offsetof(struct zep_engine, type_bytes), 0, 1, 8},
 };
 
 static int is_file(const char *name)

@@ -141,6 +141,14 @@ printf 'switchguid=0x1\nSwitch\t40 "S-1"\t# "sw1" base port 0 lid 1\n[1] "H-1"[1
 run "$zeppelin" topo --from ndd.txt
 like "$err" "ndd.txt:3: the speed of 2 cables is none that is known" "a speed that is not known"
 
+# --- a device or a pipe is written to, not replaced ---
+mkfifo pipe
+cat pipe >got &
+run "$zeppelin" topo --preset A -o pipe
+wait $!
+[ "$status" -eq 0 ] && [ -p pipe ] && [ -s got ]
+ok $? "a pipe as output stays a pipe"
+
 # --- doctor ---
 cat >sick.yaml <<'YAML'
 format: zeppelin-topology/1.0

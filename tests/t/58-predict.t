@@ -196,4 +196,19 @@ bad "no --model" advise --preset A:4 --lengths equal
 bad "--nodes: '4': the topology has 2 nodes" advise --synthetic 'nodes:2 dev:4 nic:2' --device h100 --model llama-7b --lengths equal --nodes 4
 bad "unknown method 'flexp'" advise --preset A:4 --model llama-7b --lengths equal --methods flexp
 bad "nothing fits with 1 node: memory holds" advise --preset A:1 --model llama-7b --lengths equal
+
+# --- calibrated ---
+run "$zeppelin" calibrate --seconds 1 -o device.yaml
+is "$status" 0 "calibrate"
+run "$zeppelin" sim --synthetic 'nodes:2 dev:2 nic:2 kind:cpu' --device ./device.yaml --model llama-3b --capacity 4k --dist web:tokens=4k --methods zeppelin,te-cp --json
+is "$status" 0 "its file is a device"
+unlike "$err" "not calibrated" "that is calibrated"
+python3 -c '
+import json, sys
+p = json.loads(sys.argv[1])
+assert p["calibrated"] and p["costs"]["kv_row_bytes"] == 2 * 3200 * 4, p["costs"]
+assert 1e-12 < p["costs"]["pair_forward_s"] < 1e-4 and p["costs"]["token_forward_s"] > 0 and 0 <= p["costs"]["tile"] <= 512' "$out"
+ok $? "with costs that can be, in fp32"
+run "$zeppelin" calibrate --seconds nothing
+is "$status" 2 "refused: --seconds nothing"
 done_testing

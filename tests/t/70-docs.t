@@ -10,7 +10,7 @@ options_of()
     grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z-]*' | grep -oE -- '--[a-z-]+' | sort -u | tr '\n' ' '
 }
 
-is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise run submit report data job " "the verbs"
+is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise calibrate run submit report data job " "the verbs"
 for v in $verbs; do
     help=$("$zeppelin" "$v" --help | options_of)
     page=$(sed 's/\\-/-/g' "$top/man/zeppelin-$v.1" | sed '/^\.SH EXIT STATUS/,$d' | options_of)
@@ -44,7 +44,7 @@ mkdir texts
 for i in $(seq 40); do printf 'the text of file %d\n' "$i" >texts/$i.txt; done
 run "$zeppelin" data --suffix .txt --heldout 20 -o data texts
 ok "$status" "a data set"
-for v in topo doctor plan sim explain advise job; do
+for v in topo doctor plan sim explain advise calibrate job; do
     sed -n '/^\.SH EXAMPLES/,/^\.SH SEE/p' "$top/man/zeppelin-$v.1" | sed -n 's/^    //p' | sed 's/\\-/-/g; s/\\e/\\/g' >commands
     while read -r command; do
         run bash -c "PATH=$build:\$PATH; $command"
