@@ -173,7 +173,7 @@ static const struct field model_fields[] = {
 };
 #define REAL(k, member, req, lo, hi) {k, FIELD_REAL, offsetof(struct zep_engine, member), req, lo, hi}
 static const struct field engine_fields[] = {
-    REAL("flops", flops, 1, 1, 1e20), REAL("attention_forward", attn_fwd, 1, 1e-6, 1.5), REAL("attention_backward", attn_bwd, 1, 1e-6, 1.5), REAL("linear", linear, 1, 1e-6, 1.5), {"tile", FIELD_INT, offsetof(struct zep_engine, tile), 0, 0, 65536},
+    REAL("flops", flops, 1, 1, 1e20), REAL("attention_forward", attn_fwd, 1, 1e-6, 10), REAL("attention_backward", attn_bwd, 1, 1e-6, 10), REAL("linear", linear, 1, 1e-6, 10), {"tile", FIELD_INT, offsetof(struct zep_engine, tile), 0, 0, 65536},
     {"launch", FIELD_TIME, offsetof(struct zep_engine, launch_s), 0, 0, 0}, {"memory", FIELD_BYTES, offsetof(struct zep_engine, mem_bytes), 1, 0, 0}, {"memory_bandwidth", FIELD_RATE, offsetof(struct zep_engine, mem_bw), 1, 0, 0},
     {"port_bandwidth", FIELD_RATE, offsetof(struct zep_engine, port_bw), 0, 0, 0}, {"overlap_gradients", FIELD_BOOL, offsetof(struct zep_engine, overlap_grad), 0, 0, 0}, {"calibrated", FIELD_BOOL, offsetof(struct zep_engine, calibrated), 0, 0, 0}, {"type_bytes", FIELD_INT, offsetof(struct zep_engine, type_bytes), 0, 1, 8},
 };

@@ -94,7 +94,7 @@ bad 2 "$e unknown model 'llama-7' (did you mean 'llama-7b'?): expected one of ll
 bad 2 "$e ./no-ffn.yaml: 'ffn' is missing: zeppelin-sim(1), FILES, names what is expected" "a model without a field" "${sim[@]}" --model ./no-ffn.yaml
 bad 2 "$e ./heads.yaml: heads: 7 do not divide hidden 512: expected a divisor, or head_dim" "heads that do not divide" "${sim[@]}" --model ./heads.yaml --device h100
 bad 2 "$e ./typo.yaml:2: unknown key 'hiden' (did you mean 'hidden'?)" "an unknown key of a model" "${sim[@]}" --model ./typo.yaml
-bad 2 "$e ./slow.yaml:2: attention_forward: '0': expected a number from 1e-06 to 1.5" "a share of nothing" "${sim[@]}" --model llama-7b --device ./slow.yaml
+bad 2 "$e ./slow.yaml:2: attention_forward: '0': expected a number from 1e-06 to 10" "a share of nothing" "${sim[@]}" --model llama-7b --device ./slow.yaml
 bad 2 "$e node 'node0': how fast its device (of no known model) is, is not known: --device names a kind of device or a file" "a device that is not known" "${sim[@]}" --model llama-7b
 bad 2 "zeppelin explain: --method 'te-cp,wlb': expected one method: see \`zeppelin explain --help\`" "two methods to explain" "$zeppelin" explain --preset A:2 --model llama-7b --dist arxiv:tokens=64k --method te-cp,wlb
 run "${sim[@]}" --model llama-13b --device h100 --tp 8
