@@ -85,7 +85,7 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "%s", complaint);
     if (!a->p.model)
         return zep_cli_usage(&cli, "no --model: expected a known model (zeppelin sim --list-models) or a file");
-    if (strchr(a->p.methods, ','))
+    if (strpbrk(a->p.methods, ", "))
         return zep_cli_usage(&cli, "--method '%s': expected one method", a->p.methods);
     return -1;
 }
@@ -136,6 +136,8 @@ static int ask_all(const struct args *a, struct zep_comparison *c, struct what w
     if (rc == ZEP_OK) {
         scale(c->view->dev_bw, c->view->n_dev, 2);
         c->cost.engine.port_bw *= 2;
+        c->cost.tp_fwd_s /= 2;
+        c->cost.tp_bwd_s /= 2;
         rc = again(a, c, c->capacity, &what[1].step_s, err);
         scale(c->view->dev_bw, c->view->n_dev, 0.5);
         c->cost = kept;
@@ -199,8 +201,11 @@ static void put_ring(const struct zep_comparison *c, const struct zep_plan *plan
 {
     const struct zep_plan_ring *r = &plan->ring[i];
     int64_t lo = INT64_MAX, hi = 0, sum = 0;
-    int nodes = plan->dev_node[plan->member[r->member0 + r->n_member - 1]] - plan->dev_node[plan->member[r->member0]] + 1, fewer = nodes > 1 ? r->n_member / nodes : r->n_member / 2;
+    int nodes = 1, fewer;
 
+    for (int m = r->member0 + 1; m < r->member0 + r->n_member; m++)
+        nodes += plan->dev_node[plan->member[m]] != plan->dev_node[plan->member[m - 1]];
+    fewer = nodes > 1 ? r->n_member / nodes : r->n_member / 2;
     for (int k = r->seq0; k < r->seq0 + r->n_seq; k++) {
         int64_t len = plan->seq[plan->ring_seq[k]].len;
 

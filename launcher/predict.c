@@ -32,7 +32,7 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
     case ZEP_OPT_CAPACITY:
         if (zep_parse_count(value, &a->capacity, err) < 0)
             return zep_error_prefix(err, "--capacity");
-        return a->capacity < 1 ? zep_error_set(err, ZEP_EINVAL, "--capacity: '%s': expected at least 1 token", value) : 1;
+        return a->capacity < 1 || a->capacity > (int64_t)1 << 40 ? zep_error_set(err, ZEP_EINVAL, "--capacity: '%s': expected 1 to %" PRId64 " tokens", value, (int64_t)1 << 40) : 1;
     case ZEP_OPT_SLACK:
         return zep_parse_double(value, 1, 1000, &a->slack, err) < 0 ? zep_error_prefix(err, "--slack") : 1;
     case ZEP_OPT_PROXIES:
@@ -187,7 +187,7 @@ const struct zep_prediction *zep_best_rival(const struct zep_comparison *c)
     const struct zep_prediction *best = NULL;
 
     for (int i = 0; i < c->n; i++)
-        if (c->row[i].sim && !is_ours(c->row[i].method) && (!best || c->row[i].sim->step_s < best->sim->step_s))
+        if (c->row[i].sim && !is_ours(c->row[i].method) && c->row[i].sim->mem_bytes <= c->cost.mem_bytes && (!best || c->row[i].sim->step_s < best->sim->step_s))
             best = &c->row[i];
     return best;
 }

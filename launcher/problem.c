@@ -104,11 +104,15 @@ out:
 
 int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
 {
-    if (a->lengths)
-        return zep_workload_load(a->lengths, out, err);
-    if (a->dist)
-        return zep_workload_dist(a->dist, out, err);
-    return load_batch(a, out, err);
+    int rc = a->lengths ? zep_workload_load(a->lengths, out, err) : a->dist ? zep_workload_dist(a->dist, out, err) : load_batch(a, out, err);
+
+    for (int i = 0; rc == ZEP_OK && !a->data && a->context && i < (*out)->n; i++)
+        if ((*out)->len[i] > a->context) {
+            rc = zep_error_set(err, ZEP_EINVAL, "%s: sequence %d has %" PRId64 " tokens: expected --context %" PRId64 " at most", a->lengths ? a->lengths : a->dist, i, (*out)->len[i], a->context);
+            zep_workload_free(*out);
+            *out = NULL;
+        }
+    return rc;
 }
 
 int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err)

@@ -26,15 +26,41 @@ double zep_estimate_token(const struct zep_cost *c)
     return c->linear_fwd_s + c->linear_bwd_s + c->tp_fwd_s + c->tp_bwd_s;
 }
 
+double zep_estimate_port(const struct zep_cost *c, const struct zep_view *v)
+{
+    double least = v->dev_bw[0];
+
+    for (int d = 1; d < v->n_dev; d++)
+        least = v->dev_bw[d] < least ? v->dev_bw[d] : least;
+    return least > 0 ? least : c->engine.port_bw * c->tp;
+}
+
+static double least_nics(const struct zep_view *v)
+{
+    double least = 0;
+
+    for (int n = 0; n < v->n_node; n++) {
+        double sum = 0;
+
+        for (int i = v->node_nic0[n]; i < v->node_nic0[n + 1]; i++)
+            sum += v->nic_bw[i];
+        least = !n || sum < least ? sum : least;
+    }
+    return least;
+}
+
+double zep_estimate_rank(const struct zep_sim *sim, const struct zep_cost *cost)
+{
+    return sim->step_s * (cost->mem_bytes > 0 && sim->mem_bytes > cost->mem_bytes ? 1e3 : 1);
+}
+
 double zep_estimate_travel(const struct zep_cost *c, const struct zep_view *v, int64_t len, int g, int n_node)
 {
-    double block = (double)len / g * (2 * c->kv_row + c->dkv_row), port = v->dev_bw[0] > 0 ? v->dev_bw[0] : c->engine.port_bw * c->tp, nics = 0, t = 0;
+    double block = (double)len / g * (2 * c->kv_row + c->dkv_row), port = zep_estimate_port(c, v), nics = n_node > 1 ? least_nics(v) : 0, t = 0;
     int per_node = g / n_node;
 
     if (per_node > 1 && port > 0)
         t = block * (g - n_node) / port;
-    for (int i = v->node_nic0[0]; i < v->node_nic0[1]; i++)
-        nics += v->nic_bw[i];
     if (n_node > 1 && nics > 0 && block * per_node * (n_node - 1) / nics > t)
         t = block * per_node * (n_node - 1) / nics;
     return t;
@@ -50,7 +76,7 @@ int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, 
         zep_plan_free(plan);
         return rc;
     }
-    step_s = sim ? sim->step_s : 0; /* of an empty plan */
+    step_s = sim ? zep_estimate_rank(sim, cost) : 0; /* of an empty plan */
     if (!*best || step_s < *best_s) {
         zep_plan_free(*best);
         *best = plan;

@@ -4,6 +4,7 @@
 
 #include "planner/cost.h"
 #include "planner/plan.h"
+#include "planner/sim.h"
 
 /* What is needed where no costs are known: attention by pairs, nothing else. */
 const struct zep_cost *zep_estimate_cost(const struct zep_plan_opts *opts);
@@ -15,7 +16,12 @@ double zep_estimate_token(const struct zep_cost *cost);
 /* How long the blocks of a sequence take to go round a ring of g members in n_node nodes (double ring where several), each over its own port and NIC. */
 double zep_estimate_travel(const struct zep_cost *cost, const struct zep_view *view, int64_t len, int g, int n_node);
 
-/* The better of two plans by simulated step time: keeps it in *best (time in *best_s) and frees the other. */
+/* Of the slowest device's port; bytes/s, 0 unknown. */
+double zep_estimate_port(const struct zep_cost *cost, const struct zep_view *view);
+
+/* What plans are compared by: the step's time, those that memory does not hold behind all others. */
+double zep_estimate_rank(const struct zep_sim *sim, const struct zep_cost *cost);
+/* The better of two plans by rank: keeps it in *best (time in *best_s) and frees the other. */
 int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err);
 
 #endif

@@ -188,7 +188,7 @@ static int place_mixed(struct mixed *m, int64_t limit)
     for (int k = 0; k < m->g.n_seq; k++) {
         int seq = m->g.sorted[k], size = 1, done = 0;
 
-        while (size && (m->g.len[seq] + size - 1) / size > limit)
+        while (next_degree(m->g.view, size) && (m->g.len[seq] + size - 1) / size > limit)
             size = next_degree(m->g.view, size);
         for (; size && !done; size = done ? size : next_degree(m->g.view, size))
             done = put(m, seq, size);
@@ -239,7 +239,7 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
 
     if (rc < 0)
         return rc;
-    for (int64_t limit = opts->capacity_tok; limit >= 64 && rc == ZEP_OK && !(best && !opts->cost); limit /= 2) {
+    for (int64_t limit = opts->capacity_tok; (limit >= 64 || limit == opts->capacity_tok) && limit > 0 && rc == ZEP_OK && !(best && !opts->cost); limit /= 2) {
         if (!place_mixed(&m, limit))
             continue;
         if ((rc = mixed_plan(&m, &plan, err)) < 0)
@@ -265,16 +265,18 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
 /* --- flexsp --- */
 
 #define FLEX_TRIES 400 /* partitions looked at */
+#define FLEX_WORK 2e8  /* places for sequences that are looked at in them */
 
 /* From groups of one size, splits and joins while the slowest group gets faster. */
 static int climb(struct zep_groups *g, int32_t *kept)
 {
     double best = zep_groups_pack(g) ? zep_groups_makespan(g) : 0;
-    int tries = 0, better = 1;
+    double looks = (double)g->n_seq * g->view->n_dev;
+    int tries = 0, better = 1, most = looks * FLEX_TRIES > FLEX_WORK ? (int)(FLEX_WORK / looks) : FLEX_TRIES;
 
-    while (better && tries < FLEX_TRIES) {
+    while (better && tries < most) {
         better = 0;
-        for (int i = 0; i < g->n && tries < FLEX_TRIES; i++)
+        for (int i = 0; i < g->n && tries < most; i++)
             for (int way = 0; way < 2 && i < g->n; way++) {
                 int n = g->n;
 

@@ -2,6 +2,7 @@
 #include "config.h"
 #include "planner/cost.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -238,29 +239,29 @@ int zep_engine_load(const char *name, struct zep_engine *engine_out, struct zep_
     return ZEP_OK;
 }
 
-/* "NVIDIA A800 80GB": the preset whose name is a word of it. */
+/* "NVIDIA A800 80GB": the preset whose name is a word of it. Boards that are slower than the preset's are none. */
 static const struct zep_engine *engine_of_model(const char *model)
 {
-    const struct zep_engine *best = NULL;
+    for (int i = 0; i < N_ENGINE; i++) {
+        size_t n = strlen(engines[i].name);
 
-    for (int i = 0; i < N_ENGINE; i++)
-        for (const char *p = model; p && *p; p++)
-            if (!strncasecmp(p, engines[i].name, strlen(engines[i].name)))
-                best = &engines[i];
-    if (!best && (strcasestr(model, "GB200") || strcasestr(model, "B300")))
-        return NULL;
-    return best;
+        for (const char *p = model; *p; p++)
+            if (!strncasecmp(p, engines[i].name, n) && (p == model || !isalnum((unsigned char)p[-1])) && !isalnum((unsigned char)p[n]))
+                return strcasestr(model, "PCIe") || strcasestr(model, "NVL") ? NULL : &engines[i];
+    }
+    return NULL;
 }
 
 int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_out, struct zep_error *err)
 {
     const struct zep_engine *found = NULL;
+    double mem = 0;
     int any = 0;
 
     for (int i = 0; i < topo->n_node; i++)
         for (int d = 0; d < topo->node[i].n_device; d++) {
             const struct zep_device *dev = &topo->node[i].device[d];
-            const struct zep_engine *e = dev->kind == ZEP_DEV_CPU ? &engines[N_ENGINE - 1] : dev->model ? engine_of_model(dev->model) : NULL;
+            const struct zep_engine *e = dev->kind == ZEP_DEV_CPU ? &engines[N_ENGINE - 1] : dev->model && !dev->mig ? engine_of_model(dev->model) : NULL;
 
             any = 1;
             if (!e)
@@ -268,7 +269,11 @@ int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_ou
             if (found && e != found)
                 return zep_error_set(err, ZEP_EINVAL, "node '%s' has %s, others have %s: --device names one for all", topo->node[i].id, e->name, found->name);
             found = e;
+            if (dev->mem_bytes > 0 && (mem <= 0 || (double)dev->mem_bytes < mem))
+                mem = (double)dev->mem_bytes;
         }
     *engine_out = any ? *found : engines[N_ENGINE - 1];
+    if (mem > 0 && mem < engine_out->mem_bytes) /* a board with less than the preset's */
+        engine_out->mem_bytes = mem;
     return ZEP_OK;
 }

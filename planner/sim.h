@@ -1,6 +1,6 @@
 /* The simulator (design, section 5): event-driven over the operations of the schedules of all devices, forward and backward, for one layer, and from it the training step.
  *
- * Resources: the compute of each plan device; its port to its node, out and in; each NIC, out and in; a leaf's links up and down where the topology says their bandwidth. A transfer
+ * Resources: the compute of each plan device; its port to its node, out and in; each NIC, out and in. Links above the NICs are not in it. A transfer
  * begins when both ends have posted their groups and every earlier transfer on a resource has its turn first; it uses a resource for bytes / bandwidth, all of its resources at once (cut
  * through), and ends one latency after the last of them is done with it. Operations run as the executor runs them: compute from the first queue whose head is ready (inter-node, intra-node,
  * local), groups of a lane in order. Between nodes a message uses the NICs of its two ends, inside a node their ports.

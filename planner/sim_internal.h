@@ -5,7 +5,7 @@
 #include "planner/sim.h"
 
 #define SIM_N_PHASE 3 /* remap in, attention, remap out */
-#define SIM_MAX_RES 4
+#define SIM_MAX_RES 2
 
 struct sim_comp { /* an operation of a queue */
     double cost_s;
@@ -60,7 +60,7 @@ struct sim_pass { /* one pass of all devices */
     struct sim_route *route;
     int32_t *bucket;   /* route + 1 */
     int n_res;
-    struct sim_res *res; /* ports out [n_dev], in [n_dev], NICs out [n_nic], in [n_nic], leaves up [n_node], down [n_node] */
+    struct sim_res *res; /* ports out [n_dev], in [n_dev], NICs out [n_nic], in [n_nic] */
     double *ring_own, *ring_other, *ring_rest; /* [n_ring] seconds of a step with the own block, with another's, with all others' that were gathered */
     double *buf_bytes; /* [n_dev] of blocks that are not the device's own */
     struct zep_error *err;

@@ -15,8 +15,10 @@ static int grow(void **array, int n, int more, int *cap, size_t size, struct zep
 
     if (n <= *cap - more)
         return ZEP_OK;
+    if (more > (1 << 30) - 64 - n)
+        return zep_error_nomem(err, "simulation");
     while (n > want - more)
-        want = 2 * want + 64;
+        want = want < 1 << 29 ? 2 * want + 64 : 1 << 30;
     if (!(a = zep_reallocarray(*array, (size_t)want, size)))
         return zep_error_nomem(err, "simulation");
     *array = a;
@@ -54,7 +56,13 @@ static int nic_of(const struct zep_view *v, int dev)
 
     if (v->dev_nic[dev] >= 0)
         return v->dev_nic[dev];
-    return n ? v->node_nic0[node] + (dev - v->node_dev0[node]) % n : -1;
+    for (int i = 0; i < n; i++) { /* one that another works for has nothing left */
+        int nic = v->node_nic0[node] + (dev - v->node_dev0[node] + i) % n;
+
+        if (v->nic_bw[nic] > 0)
+            return nic;
+    }
+    return n ? v->node_nic0[node] : -1;
 }
 
 static int fill_route(struct sim_pass *p, struct sim_route *r)

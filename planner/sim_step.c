@@ -81,7 +81,7 @@ static void memory(const struct sim_pass *p, const double *buf_bytes, struct zep
     double params = c->model.n_layer * c->layer_params + c->other_params, state = params * (c->state_bytes + c->optim_bytes / plan->n_dev), attn = 2 * c->q_row + c->kv_row, worst = -1;
 
     for (int d = 0; d < plan->n_dev; d++) {
-        double tokens = c->model.n_layer * ((double)plan->lin_tok[d] * (c->token_bytes - attn) + (double)plan->attn_tok[d] * attn), buffers = buf_bytes[d] + (double)plan->attn_tok[d] * (c->q_row + 2 * c->dkv_row);
+        double tokens = c->model.n_layer * ((double)plan->lin_tok[d] * (c->token_bytes - attn) + (double)plan->attn_tok[d] * attn), buffers = buf_bytes[d] + (double)plan->attn_tok[d] * (2 * c->q_row + c->dkv_row); /* and dO, dQ, dK and dV of a layer */
 
         if (state + tokens + buffers <= worst)
             continue;
@@ -108,6 +108,21 @@ static int alloc_sim(const struct zep_view *view, struct zep_sim **out, struct z
         return zep_error_nomem(err, "simulation");
     }
     *out = sim;
+    return ZEP_OK;
+}
+
+/* Gradients cross between nodes, whatever the plan does. */
+static int need_links(const struct zep_view *v, struct zep_error *err)
+{
+    for (int n = 0; n < v->n_node && v->n_node > 1; n++) {
+        double sum = 0;
+
+        for (int c = v->node_nic0[n]; c < v->node_nic0[n + 1]; c++)
+            sum += v->nic_bw[c];
+        if (sum <= 0)
+            return zep_error_set(err, ZEP_EINVAL, v->node_nic0[n + 1] > v->node_nic0[n] ? "node %d: the bandwidth of its NICs is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it"
+                                                                                         : "node %d has no NIC: there is no link between its devices and other nodes", n);
+    }
     return ZEP_OK;
 }
 
@@ -145,6 +160,8 @@ int zep_simulate(const struct zep_plan *plan, const struct zep_view *view, const
         if (rc < 0)
             goto err_sim;
     }
+    if ((rc = need_links(view, err)) < 0)
+        goto err_sim;
     sim->bound_s = cost->model.n_layer * (sim->pass[0].compute_mean_s + sim->pass[1].compute_mean_s);
     free(buf);
     *sim_out = sim;

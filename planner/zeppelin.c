@@ -21,6 +21,7 @@ static const double shares[] = {1.0, 0.8, 1.2, 0.62, 1.5, 0.48, 2.0, 0.33}; /* t
 #define MAX_KEPT 80 /* candidates that may be simulated */
 #define PLACE_WORK 2e6  /* nodes that placements may look at */
 #define REFINE_WORK 300000 /* nodes that the refinement of one may look at */
+#define REFINE_ALL 2000000 /* and all of them together */
 #define SIM_WORK 4096 /* devices that are simulated for choosing, and again for polishing */
 #define NIC_WEIGHT 1.15 /* NICs are not shared without gaps */
 #define MOVE_WEIGHT 2.0 /* nor do all tokens move at once */
@@ -76,11 +77,13 @@ struct zp {
     double linear_s;        /* linear modules of a device on average */
     double *node_s;         /* [n_node] of a node's devices */
     double *busy_s;         /* [n_dev] attention */
-    double port_bw, *node_bw; /* of a device; [n_node] NICs together; bytes/s */
+    double port_bw, nics_bw; /* of the slowest device, of the slowest node's NICs together, bytes/s */
+    double *node_bw;         /* [n_node] NICs together */
     struct times (*t)[MAX_SIZE]; /* [n_seq] */
     struct load *dev;       /* [n_dev] */
     double *nic_s;          /* [n_node] */
     struct job *job;        /* [n_seq] */
+    int refine_left;        /* tries of all refinements together */
     int n_kept;
     struct candidate kept[MAX_KEPT]; /* ascending slowest_s */
 };
@@ -142,10 +145,13 @@ static int zp_init(struct zp *z, const struct zep_view *view, const int64_t *len
         zp_free(z);
         return zep_error_nomem(err, "plan");
     }
-    z->port_bw = view->dev_bw[0] > 0 ? view->dev_bw[0] : z->g.cost->engine.port_bw * z->g.cost->tp;
+    z->port_bw = zep_estimate_port(z->g.cost, view);
     for (int i = 0; i < view->n_node; i++)
         for (int c = view->node_nic0[i]; c < view->node_nic0[i + 1]; c++)
             z->node_bw[i] += view->nic_bw[c];
+    z->nics_bw = z->node_bw[0];
+    for (int i = 1; i < view->n_node; i++) /* the slowest node's */
+        z->nics_bw = z->node_bw[i] < z->nics_bw ? z->node_bw[i] : z->nics_bw;
     return ZEP_OK;
 }
 
@@ -176,14 +182,14 @@ static double set_times(struct zp *z)
                 t->port[0] = len / size * (size - nodes) * c->kv_row / z->port_bw;
                 t->port[1] = t->port[0] + len / size * (size - nodes) * c->dkv_row / z->port_bw;
             }
-            if (nodes > 1 && z->node_bw[0] > 0) {
-                double there = bytes * c->kv_row / z->node_bw[0], home = bytes * c->dkv_row / z->node_bw[0], bwd = t->busy - t->fwd;
+            if (nodes > 1 && z->nics_bw > 0) {
+                double there = bytes * c->kv_row / z->nics_bw, home = bytes * c->dkv_row / z->nics_bw, bwd = t->busy - t->fwd;
                 double own[2] = {(t->fwd > t->port[0] ? t->fwd : t->port[0]) / nodes, (bwd > t->port[1] ? bwd : t->port[1]) / nodes}; /* the own node's turn */
 
                 double early = own[1] * (per + 1) / 3 / per, late = own[1] - early; /* backward, a part of it comes first (sched.h) */
 
                 t->tail = (there > own[0] ? there - own[0] : 0) + (there > early ? there - early : 0) + (home > late ? home - late : 0);
-                t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->node_bw[0];
+                t->nic = bytes * (2 * c->kv_row + c->dkv_row) * (nodes - 1) / z->nics_bw;
             }
             if (!k)
                 total += t->busy + len * z->token_s;
@@ -245,6 +251,7 @@ static double look(const struct zp *z, int d0, int size, int64_t *tok_out, int *
     for (int d = d0; d < d0 + size; d++) {
         double s = done_s(z, d);
 
+        s = s > 0 ? s : 0; /* sums that come and go leave a rest of rounding */
         if (s > busy) {
             busy = s;
             *dev_out = d;
@@ -488,10 +495,12 @@ static int move_one(struct zp *z, struct goal *now, int *budget)
 static void refine(struct zp *z)
 {
     struct goal now = goal_of(z);
-    int most = REFINE_WORK / z->view->n_node, budget = 200 + 8 * z->g.n_seq < most ? 200 + 8 * z->g.n_seq : most;
+    int most = REFINE_WORK / z->view->n_node, budget = 200 + 8 * z->g.n_seq < most ? 200 + 8 * z->g.n_seq : most, first;
 
+    first = budget = budget < z->refine_left ? budget : z->refine_left;
     while (budget > 0 && move_one(z, &now, &budget))
         ;
+    z->refine_left -= first - budget;
 }
 
 /* --- candidates --- */
@@ -634,7 +643,7 @@ static int try_plan(struct zp *z, const struct candidate *c, struct zep_plan **p
         zep_plan_free(plan);
         return rc;
     }
-    *step_s = sim->step_s;
+    *step_s = zep_estimate_rank(sim, z->g.cost);
     *last_dev = sim->pass[1].last_dev;
     zep_sim_free(sim);
     *plan_out = plan;
@@ -681,12 +690,12 @@ static int try_move(struct zp *z, struct candidate *c, int seq, int k, struct be
     double step_s;
     int dev0, last, rc;
 
+    (*budget)--;
     restore(z, c);
     account(z, seq, old.k, old.dev0, -1);
     if (best_block(z, seq, k, &dev0) < 0 || (k == old.k && dev0 == old.dev0))
         return 0;
     c->job[seq] = (struct job){dev0, k};
-    (*budget)--;
     if ((rc = try_plan(z, c, &plan, &step_s, &last, err)) < 0)
         return rc;
     if (plan && step_s < best->step_s * (1 - 1e-6)) {
@@ -721,8 +730,9 @@ static int polish(struct zp *z, struct candidate *c, struct best *best, int budg
 
 static int search(struct zp *z, struct best list[N_POLISH], struct zep_error *err)
 {
-    int n_sim = SIM_WORK / z->view->n_dev < 2 ? 2 : SIM_WORK / z->view->n_dev, rc;
+    int size = z->view->n_dev + z->g.n_seq / 16, n_sim = SIM_WORK / size < 2 ? 2 : SIM_WORK / size, rc;
 
+    z->refine_left = REFINE_ALL / z->view->n_node;
     rc = collect_all(z, err);
     for (int i = 0; i < z->n_kept && i < n_sim && rc == ZEP_OK; i++) {
         struct best b = {.at = i};
