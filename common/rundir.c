@@ -110,18 +110,6 @@ static int outcome_text(const struct zep_outcome *o, char **text_out, struct zep
     return *text_out ? ZEP_OK : zep_error_nomem(err, "outcome");
 }
 
-int zep_outcome_write(const char *rundir, const struct zep_outcome *o, struct zep_error *err)
-{
-    char *path = zep_fs_join(rundir, "outcome.json"), *text = NULL;
-    int rc = path ? outcome_text(o, &text, err) : zep_error_nomem(err, "outcome");
-
-    if (rc == ZEP_OK)
-        rc = zep_fs_write_atomic(path, text, strlen(text), 0666, err);
-    free(text);
-    free(path);
-    return rc;
-}
-
 /* A hard link is taken by one only, also on network file systems. */
 int zep_outcome_write_first(const char *rundir, const struct zep_outcome *o, struct zep_error *err)
 {

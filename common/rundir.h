@@ -29,7 +29,6 @@ struct zep_outcome { /* outcome.json "zeppelin-outcome/1.0" */
     char cause[1024];
     char checkpoint[256]; /* folder name under checkpoints/, "" none */
 };
-int zep_outcome_write(const char *rundir, const struct zep_outcome *o, struct zep_error *err);
 /* Only if none is there for this attempt: several ranks may know of a failure. */
 int zep_outcome_write_first(const char *rundir, const struct zep_outcome *o, struct zep_error *err);
 int zep_outcome_read(const char *rundir, struct zep_outcome *out, struct zep_error *err);

@@ -28,9 +28,7 @@ static const struct cli cli = {
     "\n"
     "Prediction:\n"
     "  --steps K          batches: K steps of a data set, K seeds of a distribution (default 8, at most 64)\n"
-    "  --model NAME       a known model (zeppelin-sim(1)), or a file (zeppelin-model/1.0)\n"
-    "  --device NAME      a known kind of device (zeppelin-sim(1)), or a file (zeppelin-device/1.0);\n"
-    "                     default: what the topology says its devices are\n"
+    ZEP_MODEL_HELP
     "  --methods LIST     methods to choose from, divided by commas (default: all)\n"
     "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
     "\n"
@@ -84,10 +82,8 @@ static int parse(int argc, char **argv, struct args *a)
     }
     if (optind < argc)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
-    if ((complaint = zep_problem_complaint(&a->p.problem)))
+    if ((complaint = zep_predict_complaint(&a->p)))
         return zep_cli_usage(&cli, "%s", complaint);
-    if (!a->p.model)
-        return zep_cli_usage(&cli, "no --model: expected a known model (`zeppelin sim --list-models`) or a file");
     if (a->p.problem.lengths && a->steps > 1)
         return zep_cli_usage(&cli, "--steps '%d': --lengths is one batch: expected --dist or --data", (int)a->steps);
     return -1;

@@ -28,16 +28,9 @@ static const struct cli cli = {
     ZEP_PROBLEM_HELP
     "\n"
     "Prediction:\n"
-    "  --model NAME       a known model (zeppelin-sim(1)), or a file (zeppelin-model/1.0)\n"
-    "  --device NAME      a known kind of device (zeppelin-sim(1)), or a file (zeppelin-device/1.0);\n"
-    "                     default: what the topology says its devices are\n"
+    ZEP_MODEL_HELP
     "  --method NAME      the method that plans (default zeppelin); --methods is the same here\n"
-    "  --capacity TOKENS  tokens a device may hold for attention (default: --slack)\n"
-    "  --slack X          capacity as a multiple of tokens / devices (default 1.5), no more than memory holds\n"
-    "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
-    "  --no-routing       hops between nodes go straight from sender to receiver\n"
-    "  --no-remap         linear modules work where attention left the tokens\n"
-    "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
+    ZEP_PREDICT_HELP
     "\n"
     "Output (default: text):\n"
     "  --json             zeppelin-explain/1.0\n"
@@ -81,10 +74,8 @@ static int parse(int argc, char **argv, struct args *a)
     }
     if (optind < argc)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
-    if ((complaint = zep_problem_complaint(&a->p.problem)))
+    if ((complaint = zep_predict_complaint(&a->p)))
         return zep_cli_usage(&cli, "%s", complaint);
-    if (!a->p.model)
-        return zep_cli_usage(&cli, "no --model: expected a known model (zeppelin sim --list-models) or a file");
     if (strpbrk(a->p.methods, ", "))
         return zep_cli_usage(&cli, "--method '%s': expected one method", a->p.methods);
     return -1;

@@ -40,12 +40,7 @@ static const struct cli cli = {
     "                     nodes=2,4,8; tokens=64k,128k (of a step); context=8k,64k (of the longest document);\n"
     "                     dist=arxiv,github; nic=100Gb/s,400Gb/s; slack=1.25,2; default of --methods here:\n"
     "                     zeppelin, zeppelin-paper, te-cp, static-cp, flexsp, hybrid-dp, wlb\n"
-    "  --capacity TOKENS  tokens a device may hold for attention (default: --slack)\n"
-    "  --slack X          capacity as a multiple of tokens / devices (default 1.5), no more than memory holds\n"
-    "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
-    "  --no-routing       hops between nodes go straight from sender to receiver\n"
-    "  --no-remap         linear modules work where attention left the tokens\n"
-    "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
+    ZEP_PREDICT_HELP
     "\n"
     "Output (default: text):\n"
     "  --json             zeppelin-sim/1.0, zeppelin-sweep/1.0; --csv: the table\n"
@@ -142,10 +137,8 @@ static int parse(int argc, char **argv, struct args *a)
     }
     if (optind < argc)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
-    if ((complaint = zep_problem_complaint(&a->p.problem)))
+    if ((complaint = zep_predict_complaint(&a->p)))
         return zep_cli_usage(&cli, "%s", complaint);
-    if (!a->p.model)
-        return zep_cli_usage(&cli, "no --model: expected a known model (--list-models) or a file");
     if (a->sweep.n_axis && (complaint = zep_sweep_complaint(&a->sweep, &a->p)))
         return zep_cli_usage(&cli, "%s", complaint);
     if (a->sweep.n_axis && a->method)

@@ -12,6 +12,13 @@
 
 /* --- options --- */
 
+const char *zep_predict_complaint(const struct zep_predict_args *a)
+{
+    const char *complaint = zep_problem_complaint(&a->problem);
+
+    return complaint || a->model ? complaint : "no --model: expected a known model (`zeppelin sim --list-models`) or a file";
+}
+
 int zep_predict_option(struct zep_predict_args *a, int option, const char *value, struct zep_error *err)
 {
     int64_t v;

@@ -48,8 +48,22 @@ enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, 
     {"model", required_argument, NULL, ZEP_OPT_MODEL}, {"device", required_argument, NULL, ZEP_OPT_DEVICE}, {"methods", required_argument, NULL, ZEP_OPT_METHODS}, {"capacity", required_argument, NULL, ZEP_OPT_CAPACITY}, \
     {"slack", required_argument, NULL, ZEP_OPT_SLACK}, {"no-routing", no_argument, NULL, ZEP_OPT_NO_ROUTING}, {"no-remap", no_argument, NULL, ZEP_OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, ZEP_OPT_PROXIES}, \
     {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE}
+/* --help of the model and the device, and of the others but --methods. */
+#define ZEP_MODEL_HELP \
+    "  --model NAME       a known model (zeppelin-sim(1)), or a file (zeppelin-model/1.0)\n" \
+    "  --device NAME      a known kind of device (zeppelin-sim(1)), or a file (zeppelin-device/1.0);\n" \
+    "                     default: what the topology says its devices are\n"
+#define ZEP_PREDICT_HELP \
+    "  --capacity TOKENS  tokens a device may hold for attention (default: --slack)\n" \
+    "  --slack X          capacity as a multiple of tokens / devices (default 1.5), no more than memory holds\n" \
+    "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n" \
+    "  --no-routing       hops between nodes go straight from sender to receiver\n" \
+    "  --no-remap         linear modules work where attention left the tokens\n" \
+    "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
 int zep_predict_option(struct zep_predict_args *a, int option, const char *value, struct zep_error *err);
 
+/* NULL, or what is wrong with the command line as a whole. */
+const char *zep_predict_complaint(const struct zep_predict_args *a);
 /* Cluster, workload, costs and capacity; what is used is said on standard error. zep_comparison_free in any case. */
 int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err);
 /* Plans and simulates with all methods. One that cannot place this batch is a row without sim; where it is the only one, an error. */

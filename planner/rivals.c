@@ -19,6 +19,19 @@ static int no_fit(const char *method, struct zep_error *err)
     return zep_error_set(err, ZEP_EUNSUPPORTED, "%s cannot place this batch within the capacity", method);
 }
 
+/* The end of a search: the best plan, or why there is none. */
+static int settle(int rc, struct zep_plan *best, const char *method, struct zep_plan **plan_out, struct zep_error *err)
+{
+    if (rc < 0) {
+        zep_plan_free(best);
+        return rc;
+    }
+    if (!best)
+        return no_fit(method, err);
+    *plan_out = best;
+    return ZEP_OK;
+}
+
 /* The next larger degree; 0: none. */
 static int next_degree(const struct zep_view *view, int size)
 {
@@ -53,14 +66,7 @@ static int build_uniform(const struct zep_view *view, const int64_t *len, int n,
             best = plan; /* without costs: the smallest that fits */
     }
     zep_groups_free(&g);
-    if (rc < 0) {
-        zep_plan_free(best);
-        return rc;
-    }
-    if (!best)
-        return no_fit(opts->method, err);
-    *plan_out = best;
-    return ZEP_OK;
+    return settle(rc, best, opts->method, plan_out, err);
 }
 
 static int build_static(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
@@ -252,14 +258,7 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
             best = plan;
     }
     mixed_free(&m);
-    if (rc < 0) {
-        zep_plan_free(best);
-        return rc;
-    }
-    if (!best)
-        return no_fit(opts->method, err);
-    *plan_out = best;
-    return ZEP_OK;
+    return settle(rc, best, opts->method, plan_out, err);
 }
 
 /* --- flexsp --- */
@@ -323,14 +322,7 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
         }
     zep_groups_free(&g);
     free(kept);
-    if (rc < 0) {
-        zep_plan_free(best);
-        return rc;
-    }
-    if (!best)
-        return no_fit(opts->method, err);
-    *plan_out = best;
-    return ZEP_OK;
+    return settle(rc, best, opts->method, plan_out, err);
 }
 
 const struct zep_method zep_method_llama_cp = {"llama-cp", "every sequence over all devices, keys and values gathered first (Llama 3's context parallelism)", build_llama};

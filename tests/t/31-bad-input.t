@@ -89,7 +89,7 @@ printf 'layers: 4\nhidden: 512\nheads: 7\nffn: 1024\nvocab: 1000\n' >heads.yaml
 printf 'layers: 4\nhiden: 512\n' >typo.yaml
 printf 'flops: 1e15\nattention_forward: 0\n' >slow.yaml
 sim=("$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:2' --dist arxiv:tokens=32k)
-bad 2 "zeppelin sim: no --model: expected a known model (--list-models) or a file: see \`zeppelin sim --help\`" "no model" "${sim[@]}"
+bad 2 "zeppelin sim: no --model: expected a known model (\`zeppelin sim --list-models\`) or a file: see \`zeppelin sim --help\`" "no model" "${sim[@]}"
 bad 2 "$e unknown model 'llama-7' (did you mean 'llama-7b'?): expected one of llama-3b, llama-7b, llama-13b, llama-30b, moe-8x550m, llama3-8b, llama3-70b, or a file" "an unknown model" "${sim[@]}" --model llama-7
 bad 2 "$e ./no-ffn.yaml: 'ffn' is missing: zeppelin-sim(1), FILES, names what is expected" "a model without a field" "${sim[@]}" --model ./no-ffn.yaml
 bad 2 "$e ./heads.yaml: heads: 7 do not divide hidden 512: expected a divisor, or head_dim" "heads that do not divide" "${sim[@]}" --model ./heads.yaml --device h100
