@@ -197,6 +197,25 @@ bad "--nodes: '4': the topology has 2 nodes" advise --synthetic 'nodes:2 dev:4 n
 bad "unknown method 'flexp'" advise --preset A:4 --model llama-7b --lengths equal --methods flexp
 bad "nothing fits with 1 node: memory holds" advise --preset A:1 --model llama-7b --lengths equal
 
+bad "equal: sequence 0 has 2048 tokens: expected --context 1024 at most" sim --preset A:4 --model llama-7b --lengths equal --context 1024
+bad "expected 1 to 1099511627776 tokens" sim --preset A:4 --model llama-7b --lengths equal --capacity 2000000000000
+
+# what a board is: a word of its model's name, and no slower board of the same chip
+"$zeppelin" topo --preset A:4 --json -o a800.json
+for model in "NVIDIA A100 80GB PCIe" "NVIDIA XA800 80GB" "NVIDIA A8000"; do
+    sed "s/NVIDIA A800 80GB/$model/" a800.json >other.json
+    bad "$model" sim --topo other.json --model llama-7b --lengths equal
+done
+python3 -c '
+import json
+j = json.load(open("a800.json"))
+for n in j["nodes"]:
+    for d in n["devices"]:
+        d["memory_bytes"] = 70 * 10**9
+json.dump(j, open("small.json", "w"))'
+fit() { "$zeppelin" sim --topo "$1" --model llama-7b --lengths equal --methods te-cp 2>&1 | sed -n 's/.*memory holds \([0-9]*\).*/\1/p'; }
+ok "$([ "$(fit small.json)" -lt "$(fit a800.json)" ]; echo $?)" "boards with less memory hold fewer tokens"
+
 # --- calibrated ---
 run "$zeppelin" calibrate --seconds 1 -o device.yaml
 is "$status" 0 "calibrate"
