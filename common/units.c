@@ -216,6 +216,12 @@ static void shortest(double value, char *buf, size_t size)
         snprintf(buf, size, "%.0f", value);
 }
 
+char *zep_format_number(double value, char buf[ZEP_UNIT_BUF])
+{
+    shortest(value, buf, ZEP_UNIT_BUF);
+    return buf;
+}
+
 char *zep_format_bandwidth(double bytes_s, char buf[ZEP_UNIT_BUF])
 {
     static const char *const units[] = {"B/s", "kB/s", "MB/s", "GB/s", "TB/s", "PB/s"};

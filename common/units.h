@@ -22,6 +22,7 @@ int zep_parse_double(const char *text, double min, double max, double *value_out
 /* Formatting for people and files; a value printed by these is read back equal by the parsers above. Each writes into buf and returns it. */
 #define ZEP_UNIT_BUF 40
 char *zep_format_bandwidth(double bytes_s, char buf[ZEP_UNIT_BUF]); /* "25GB/s" */
+char *zep_format_number(double value, char buf[ZEP_UNIT_BUF]);      /* "0.8", without a unit */
 char *zep_format_size(int64_t bytes, char buf[ZEP_UNIT_BUF]);       /* "80GB", "64KiB" where that is exact */
 char *zep_format_time(double time_s, char buf[ZEP_UNIT_BUF]);       /* "1.5ms" */
 

@@ -18,7 +18,8 @@ enum { OPT_FORMAT = 256, OPT_YAML, OPT_SVG, OPT_JSON, OPT_MATRIX, OPT_LIST_SOURC
 static const struct option options[] = {
     {"from", required_argument, NULL, ZEP_OPT_FROM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"job", required_argument, NULL, ZEP_OPT_JOB},
     {"synthetic", required_argument, NULL, ZEP_OPT_SYNTHETIC}, {"preset", required_argument, NULL, ZEP_OPT_PRESET}, {"file", required_argument, NULL, ZEP_OPT_FILE},
-    {"label-levels", required_argument, NULL, ZEP_OPT_LABELS}, {"hosts", required_argument, NULL, ZEP_OPT_HOSTS}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, {"measure", no_argument, NULL, OPT_MEASURE}, {"rounds", required_argument, NULL, OPT_ROUNDS},
+    {"label-levels", required_argument, NULL, ZEP_OPT_LABELS}, {"hosts", required_argument, NULL, ZEP_OPT_HOSTS}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, {"slow", required_argument, NULL, ZEP_OPT_SLOW},
+    {"measure", no_argument, NULL, OPT_MEASURE}, {"rounds", required_argument, NULL, OPT_ROUNDS},
     {"format", required_argument, NULL, OPT_FORMAT}, {"yaml", no_argument, NULL, OPT_YAML}, {"svg", no_argument, NULL, OPT_SVG}, {"json", no_argument, NULL, OPT_JSON}, {"matrix", no_argument, NULL, OPT_MATRIX},
     {"list-sources", no_argument, NULL, OPT_LIST_SOURCES}, {"list-presets", no_argument, NULL, OPT_LIST_PRESETS}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
@@ -42,6 +43,9 @@ static const struct cli cli = {
     "  --label-levels KEYS  labels of Kubernetes nodes that say where they hang, closest first, divided by commas\n"
     "  --hosts LIST       hosts for --from probe and --measure: a host list, or @FILE with one a line\n"
     "  --only LIST        these nodes alone; --without LIST: all but these\n"
+    "  --slow WHAT=F      what gives only the share F (0.001 to 1) of what it should; may be repeated: nodes, their\n"
+    "                     computing (n3, n[0-3], '*'); devices (n3/dev:0, '*/dev:[0-3]'); NICs, their bandwidth\n"
+    "                     (n3/nic:mlx5_1, n3/nic:'*'); devices and NICs by number, key or name\n"
     "\n"
     "Measuring:\n"
     "  --measure          sends messages between devices and nodes (MPI) and writes what it measured over what was read\n"

@@ -69,6 +69,12 @@ int zep_inputs_topo_option(struct zep_topo_args *a, int option, const char *valu
     case ZEP_OPT_WITHOUT:
         a->without = value;
         return 1;
+    case ZEP_OPT_SLOW:
+        if (a->n_slow >= 0 && a->n_slow < ZEP_MAX_SLOW)
+            a->slow[a->n_slow++] = value;
+        else
+            a->n_slow = -1;
+        return 1;
     default:
         return 0;
     }
@@ -87,9 +93,18 @@ int zep_inputs_topo(const struct zep_topo_args *a, struct zep_topo **topo_out, s
     struct zep_topo *topo = NULL;
     int rc = zep_topo_from(&w, &topo, err);
 
-    if (rc == ZEP_OK && (a->only || a->without) && (rc = zep_topo_select(topo, a->only, a->without, err)) < 0)
+    if (rc < 0)
+        return rc;
+    if (a->n_slow < 0)
+        rc = zep_error_set(err, ZEP_EINVAL, "more than %d --slow", ZEP_MAX_SLOW);
+    for (int i = 0; i < a->n_slow && rc == ZEP_OK; i++)
+        if ((rc = zep_topo_slow(topo, a->slow[i], err)) < 0)
+            zep_error_prefix(err, "--slow");
+    if (rc == ZEP_OK && (a->only || a->without))
+        rc = zep_topo_select(topo, a->only, a->without, err);
+    if (rc < 0)
         zep_topo_free(topo);
-    if (rc == ZEP_OK)
+    else
         *topo_out = topo;
     return rc;
 }

@@ -7,16 +7,19 @@
 #include "topology/topo.h"
 
 #define ZEP_MAX_FROM 16
+#define ZEP_MAX_SLOW 64
 
 struct zep_topo_args { /* no source: what there is (topology/source.h) */
     int n_from; /* -1: more than ZEP_MAX_FROM */
     const char *from[ZEP_MAX_FROM];
     const char *label_levels, *hosts, *only, *without;
+    int n_slow; /* -1: more than ZEP_MAX_SLOW */
+    const char *slow[ZEP_MAX_SLOW];
     char *made[ZEP_MAX_FROM]; /* texts that were made of short options; live as long as the process */
 };
 
 /* The options of sources that verbs share. */
-enum { ZEP_OPT_FROM = 1000, ZEP_OPT_LOCAL, ZEP_OPT_SLURM, ZEP_OPT_JOB, ZEP_OPT_SYNTHETIC, ZEP_OPT_PRESET, ZEP_OPT_FILE, ZEP_OPT_LABELS, ZEP_OPT_HOSTS, ZEP_OPT_ONLY, ZEP_OPT_WITHOUT };
+enum { ZEP_OPT_FROM = 1000, ZEP_OPT_LOCAL, ZEP_OPT_SLURM, ZEP_OPT_JOB, ZEP_OPT_SYNTHETIC, ZEP_OPT_PRESET, ZEP_OPT_FILE, ZEP_OPT_LABELS, ZEP_OPT_HOSTS, ZEP_OPT_ONLY, ZEP_OPT_WITHOUT, ZEP_OPT_SLOW };
 /* 1: it was one of them. */
 int zep_inputs_topo_option(struct zep_topo_args *a, int option, const char *value);
 /* What was recognised and chosen is said on standard error. */

@@ -14,7 +14,7 @@ enum {
 
 #define ZEP_PROBLEM_OPTIONS \
     {"from", required_argument, NULL, ZEP_OPT_FROM}, {"topology", required_argument, NULL, ZEP_OPT_FILE}, {"synthetic", required_argument, NULL, ZEP_OPT_SYNTHETIC}, {"preset", required_argument, NULL, ZEP_OPT_PRESET}, \
-    {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, \
+    {"slurm", no_argument, NULL, ZEP_OPT_SLURM}, {"local", no_argument, NULL, ZEP_OPT_LOCAL}, {"only", required_argument, NULL, ZEP_OPT_ONLY}, {"without", required_argument, NULL, ZEP_OPT_WITHOUT}, {"slow", required_argument, NULL, ZEP_OPT_SLOW}, \
     {"nodes", required_argument, NULL, ZEP_OPT_NODES}, {"devices", required_argument, NULL, ZEP_OPT_DEVICES}, {"tp", required_argument, NULL, ZEP_OPT_TP}, {"lengths", required_argument, NULL, ZEP_OPT_LENGTHS}, \
     {"dist", required_argument, NULL, ZEP_OPT_DIST}, {"data", required_argument, NULL, ZEP_OPT_DATA}, {"tokens", required_argument, NULL, ZEP_OPT_TOKENS}, {"context", required_argument, NULL, ZEP_OPT_CONTEXT}, \
     {"seed", required_argument, NULL, ZEP_OPT_SEED}, {"step", required_argument, NULL, ZEP_OPT_STEP}
@@ -27,6 +27,8 @@ enum {
     "  --preset NAME[:N]  N nodes of a known machine: A, B, C of the paper, dgx-h100 ... (zeppelin-topo(1))\n" \
     "  --slurm, --local   the Slurm cluster; this machine\n" \
     "  --only LIST        these nodes alone; --without LIST: all but these\n" \
+    "  --slow WHAT=F      nodes (n3, n[0-3], '*'), devices (n3/dev:0) or NICs (n3/nic:mlx5_1) that give only\n" \
+    "                     the share F of their computing or bandwidth; may be repeated (zeppelin-topo(1))\n" \
     "  --nodes N          only the first N nodes\n" \
     "  --devices D        devices a node (default: all)\n" \
     "  --tp T             ranks a device (default 1)\n" \

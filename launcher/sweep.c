@@ -64,6 +64,17 @@ void zep_ground_free(struct zep_ground *g)
     g->topo = NULL;
 }
 
+/* Every NIC has this bandwidth, less where it is marked slow; those of a group work together as before. */
+static void set_nic_bw(const struct zep_topo *topo, struct zep_view *view, double bw)
+{
+    for (int n = 0; n < view->n_node; n++)
+        for (int i = view->node_nic0[n]; i < view->node_nic0[n + 1]; i++) {
+            const struct zep_nic *c = &topo->node[n].nic[i - view->node_nic0[n]];
+
+            view->nic_bw[i] = c->bw.value > 0 ? view->nic_bw[i] / c->bw.value * bw : c->speed.source != ZEP_SRC_NONE ? c->speed.value * bw : bw;
+        }
+}
+
 int zep_ground_view(const struct zep_ground *g, const struct zep_predict_args *a, const struct zep_setting *s, struct zep_view **view_out, struct zep_error *err)
 {
     struct zep_view *view;
@@ -71,8 +82,8 @@ int zep_ground_view(const struct zep_ground *g, const struct zep_predict_args *a
 
     if (rc < 0)
         return rc;
-    for (int i = 0; i < view->n_nic && s->nic_bw > 0; i++)
-        view->nic_bw[i] = s->nic_bw;
+    if (s->nic_bw > 0)
+        set_nic_bw(g->topo, view, s->nic_bw);
     *view_out = view;
     return ZEP_OK;
 }

@@ -73,6 +73,13 @@ static int tell_bw(struct tell *t, const char *what, const struct zep_fact *now,
     return say(t, "%s %s, %s %s", what, a, b, t->than);
 }
 
+static int tell_speed(struct tell *t, const char *what, double now, double other)
+{
+    char a[ZEP_UNIT_BUF], b[ZEP_UNIT_BUF];
+
+    return now == other ? 0 : say(t, "%s %s, %s %s", what, zep_format_number(now, a), zep_format_number(other, b), t->than);
+}
+
 /* A key that no other machine has: a GUID, a UUID. What siblings have in common is the name, or the place. */
 static int is_own(const char *key)
 {
@@ -121,6 +128,9 @@ static int tell_nic(struct tell *t, const struct zep_nic *now, const struct zep_
     snprintf(what, sizeof what, "NIC %.60s (%.60s): bandwidth", now->name, now->key);
     if ((rc = tell_bw(t, what, &now->bw, &other->bw)) < 0)
         return rc;
+    snprintf(what, sizeof what, "NIC %.60s (%.60s): share of its bandwidth", now->name, now->key);
+    if ((rc = tell_speed(t, what, now->speed.value > 0 ? now->speed.value : 1, other->speed.value > 0 ? other->speed.value : 1)) < 0)
+        return rc;
     snprintf(what, sizeof what, "NIC %.60s (%.60s): PCIe width", now->name, now->key);
     if ((rc = tell_int(t, what, now->pcie_width, other->pcie_width, 0)) < 0)
         return rc;
@@ -148,6 +158,9 @@ static int tell_device(struct tell *t, const struct zep_node *n, const struct ze
     snprintf(what, sizeof what, "device %.100s: bandwidth", now->key);
     if ((rc = tell_bw(t, what, &now->bw, &other->bw)) < 0)
         return rc;
+    snprintf(what, sizeof what, "device %.100s: speed", now->key);
+    if ((rc = tell_speed(t, what, zep_device_speed(n, (int)(now - n->device)), zep_device_speed(m, (int)(other - m->device)))) < 0)
+        return rc;
     snprintf(what, sizeof what, "device %.100s: NIC", now->key);
     return tell_text(t, what, now->nic >= 0 ? n->nic[now->nic].name : NULL, other->nic >= 0 ? m->nic[other->nic].name : NULL);
 }
@@ -172,6 +185,8 @@ static int tell_node(struct tell *t, const struct zep_node *a, const struct zep_
         (rc = tell_int(t, "threads a core", b->threads_per_core, a->threads_per_core, 0)) < 0 || (rc = tell_int(t, "NUMA domains", b->n_numa, a->n_numa, 0)) < 0)
         return rc;
     if (apart > 0.01 * (double)a->mem_bytes && (rc = say(t, "memory %s, %s %s", b->mem_bytes ? zep_format_size(b->mem_bytes, x) : "unknown", a->mem_bytes ? zep_format_size(a->mem_bytes, y) : "unknown", t->than)) < 0)
+        return rc;
+    if (!a->n_device && !b->n_device && (rc = tell_speed(t, "speed", zep_device_speed(b, 0), zep_device_speed(a, 0))) < 0)
         return rc;
     if (a->n_device != b->n_device && (rc = tell_number(t, "device", b->n_device, a->n_device)) < 0)
         return rc;
@@ -223,17 +238,19 @@ static uint64_t digest_node(const struct zep_node *n, int fine)
     if (!n->sockets) /* nobody looked inside: the GPUs are all that tells one make from another, storage hosts and managers among them */
         zep_buf_printf(&b, "%d %s|", n->n_device > 0, n->n_device && n->device[0].model ? n->device[0].model : "");
     if (fine) {
-        zep_buf_printf(&b, "%d %d|", n->n_device, n->n_numa);
+        zep_buf_printf(&b, "%d %d %.17g|", n->n_device, n->n_numa, n->n_device ? 1 : zep_device_speed(n, 0));
         for (int i = 0; i < n->n_device; i++) {
             char buf[32];
 
             zep_buf_printf(&b, "%s %s %s %d %s|", device_key(n, i, buf), n->device[i].model ? n->device[i].model : "", n->device[i].mig ? n->device[i].mig : "", n->device[i].pcie_width,
                            n->device[i].nic >= 0 ? n->nic[n->device[i].nic].name : "");
             put_bw(&b, &n->device[i].bw);
+            zep_buf_printf(&b, "%.17g|", zep_device_speed(n, i));
         }
         for (int i = 0; i < n->n_nic; i++) {
             zep_buf_printf(&b, "%s %s %d %d %s|", nic_key(n, i), n->nic[i].name, n->nic[i].up, n->nic[i].pcie_width, n->nic[i].link ? n->nic[i].link : "");
             put_bw(&b, &n->nic[i].bw);
+            zep_buf_printf(&b, "%.17g|", n->nic[i].speed.value > 0 ? n->nic[i].speed.value : 1);
         }
     }
     h = b.data ? zep_digest(b.data, b.len, 0) : 0;

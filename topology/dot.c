@@ -34,7 +34,7 @@ static void put_group(struct zep_buf *b, const struct zep_topo *topo, const stru
         put_string(b, last);
     }
     if (!g->level)
-        zep_buf_printf(b, "\\n%d devices, %d NICs", topo->node[g->first].n_device, topo->node[g->first].n_nic);
+        zep_buf_printf(b, "\\n%d devices, %d NICs%s", topo->node[g->first].n_device, topo->node[g->first].n_nic, zep_node_is_slow(&topo->node[g->first]) ? "\\nslow" : "");
     zep_buf_puts(b, "\"];\n");
 }
 

@@ -97,6 +97,7 @@ static int read_nics(struct reader *r, const json_t *list, struct zep_node *n)
         c->rdma = get_yes(j, "rdma");
         c->pcie_width = get_int(j, "pcie_width", 0);
         c->bw = get_fact(j, "bandwidth_bytes_s");
+        c->speed = get_fact(j, "speed");
     }
     return ZEP_OK;
 }
@@ -143,6 +144,7 @@ static int read_devices(struct reader *r, const json_t *list, struct zep_node *n
         d->nic_distance = (enum zep_distance)index_of(json_object_get(j, "nic_distance"), zep_distance_names);
         d->mem_bytes = get_size(j, "memory_bytes");
         d->bw = get_fact(j, "bandwidth_bytes_s");
+        d->speed = get_fact(j, "speed");
         json_array_foreach(json_object_get(j, "more_nics"), k, v)
             if (!json_is_integer(v) || json_integer_value(v) < 0 || json_integer_value(v) >= n->n_nic)
                 return bad(r, "more_nics");
@@ -185,6 +187,7 @@ static int read_nodes(struct reader *r, const json_t *list)
         n->threads_per_core = get_int(j, "threads_per_core", 0);
         n->n_numa = get_int(j, "numa_domains", 0);
         n->mem_bytes = get_size(j, "memory_bytes");
+        n->speed = get_fact(j, "speed");
         n->cpu_source = get_source(j, "cpu_source");
         n->mem_source = get_source(j, "memory_source");
         n->state_source = get_source(j, "state_source");

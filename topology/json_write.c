@@ -76,6 +76,7 @@ static json_t *nic_json(const struct zep_nic *c)
     put_yes(o, "rdma", c->rdma);
     put_int(o, "pcie_width", c->pcie_width, 0);
     put_fact(o, "bandwidth_bytes_s", &c->bw);
+    put_fact(o, "speed", &c->speed);
     return o;
 }
 
@@ -105,6 +106,7 @@ static json_t *device_json(const struct zep_node *n, const struct zep_device *d)
     put_bytes(o, "nvlinks", d->peer_nvlink, n->n_device, NULL);
     put_int(o, "memory_bytes", d->mem_bytes, 0);
     put_fact(o, "bandwidth_bytes_s", &d->bw);
+    put_fact(o, "speed", &d->speed);
     return o;
 }
 
@@ -128,6 +130,7 @@ static json_t *node_json(const struct zep_node *n)
     put_int(o, "threads_per_core", n->threads_per_core, 0);
     put_int(o, "numa_domains", n->n_numa, 0);
     put_int(o, "memory_bytes", n->mem_bytes, 0);
+    put_fact(o, "speed", &n->speed);
     if (n->sockets || n->cores_per_socket || n->threads_per_core || n->n_numa)
         put_source(o, "cpu_source", n->cpu_source);
     if (n->mem_bytes)

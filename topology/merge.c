@@ -168,7 +168,7 @@ static int merge_size(struct merge *m, const char *where, const char *what, int6
 }
 
 /* A measured bandwidth differs from a rated one always a little: more than a tenth is worth a word. */
-static int merge_fact(struct merge *m, const char *where, const char *what, int is_time, struct zep_fact *dst, const struct zep_fact *src)
+static int merge_fact(struct merge *m, const char *where, const char *what, enum zep_fact_unit unit, struct zep_fact *dst, const struct zep_fact *src)
 {
     char a[ZEP_UNIT_BUF], b[ZEP_UNIT_BUF];
     int rc = ZEP_OK, wins = dst->source == ZEP_SRC_NONE || src->source > dst->source;
@@ -176,8 +176,7 @@ static int merge_fact(struct merge *m, const char *where, const char *what, int 
     if (src->source == ZEP_SRC_NONE)
         return ZEP_OK;
     if (dst->source > ZEP_SRC_DEFAULT && src->source > ZEP_SRC_DEFAULT && fabs(dst->value - src->value) > 0.1 * fmax(dst->value, src->value))
-        rc = conflict(m, where, what, wins, is_time ? zep_format_time(dst->value, a) : zep_format_bandwidth(dst->value, a), dst->source,
-                      is_time ? zep_format_time(src->value, b) : zep_format_bandwidth(src->value, b), src->source);
+        rc = conflict(m, where, what, wins, zep_fact_text(unit, dst->value, a), dst->source, zep_fact_text(unit, src->value, b), src->source);
     if (wins)
         *dst = *src;
     return rc;
@@ -281,7 +280,7 @@ static int merge_nic(struct merge *m, const char *node, struct zep_nic *d, const
     if ((rc = text_fact(m, where, "link", &d->link, s->link, FIELD_SRC(NIC_LINK))) < 0 || (rc = text_fact(m, where, "bond", &d->bond, s->bond, FIELD_SRC(NIC_BOND))) < 0 ||
         (rc = int_fact(m, where, "NUMA domain", -1, &d->numa, s->numa, FIELD_SRC(NIC_NUMA))) < 0 || (rc = int_fact(m, where, "up", -1, &d->up, s->up, FIELD_SRC(NIC_UP))) < 0 ||
         (rc = int_fact(m, where, "RDMA", -1, &d->rdma, s->rdma, FIELD_SRC(NIC_RDMA))) < 0 || (rc = int_fact(m, where, "PCIe width", 0, &d->pcie_width, s->pcie_width, FIELD_SRC(NIC_WIDTH))) < 0 ||
-        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0 || (took & 1u << NIC_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0) ||
+        (rc = merge_fact(m, where, "bandwidth", ZEP_UNIT_BANDWIDTH, &d->bw, &s->bw)) < 0 || (rc = merge_fact(m, where, "speed", ZEP_UNIT_FACTOR, &d->speed, &s->speed)) < 0 || (took & 1u << NIC_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0) ||
         (took & 1u << NIC_GUID && (rc = copy_text(m, &d->guid, s->guid)) < 0))
         return rc;
     pin(d->field_source, (int)sizeof d->field_source, d->source, s->field_source, s->source, took);
@@ -340,13 +339,21 @@ static int note_count(struct merge *m, const struct zep_node *d, const char *wha
     return conflict(m, where, what, src_wins, a, ds, b, ss);
 }
 
+static void keep_common(struct zep_fact *f, const struct zep_fact *other)
+{
+    if (f->value != other->value || f->source != other->source)
+        *f = (struct zep_fact){0};
+}
+
 /* What the NICs of a counted list have in common. */
 static void common_nic(const struct zep_node *n, struct zep_nic *out)
 {
     out->bw = n->nic[0].bw;
-    for (int i = 1; i < n->n_nic; i++)
-        if (n->nic[i].bw.value != out->bw.value || n->nic[i].bw.source != out->bw.source)
-            out->bw = (struct zep_fact){0};
+    out->speed = n->nic[0].speed;
+    for (int i = 1; i < n->n_nic; i++) {
+        keep_common(&out->bw, &n->nic[i].bw);
+        keep_common(&out->speed, &n->nic[i].speed);
+    }
 }
 
 /* map_out[i]: place of src's NIC i, -1 none. */
@@ -377,7 +384,8 @@ static int merge_nics(struct merge *m, int node, const struct zep_node *s, int *
             char where[400];
 
             snprintf(where, sizeof where, "node %.200s, NIC %.100s", d->id, d->nic[i].name);
-            rc = merge_fact(m, where, "bandwidth", 0, &d->nic[i].bw, &common.bw);
+            if ((rc = merge_fact(m, where, "bandwidth", ZEP_UNIT_BANDWIDTH, &d->nic[i].bw, &common.bw)) == ZEP_OK)
+                rc = merge_fact(m, where, "speed", ZEP_UNIT_FACTOR, &d->nic[i].speed, &common.speed);
         }
         return rc;
     }
@@ -459,7 +467,7 @@ static int merge_device(struct merge *m, const char *node, struct zep_device *d,
         (rc = text_fact(m, where, "cores", &d->cores, s->cores, FIELD_SRC(DEV_CORES))) < 0 || (rc = int_fact(m, where, "NUMA domain", -1, &d->numa, s->numa, FIELD_SRC(DEV_NUMA))) < 0 ||
         (rc = int_fact(m, where, "PCIe width", 0, &d->pcie_width, s->pcie_width, FIELD_SRC(DEV_WIDTH))) < 0 ||
         (rc = merge_size(m, where, "memory", &d->mem_bytes, of_field(d->field_source, DEV_MEM, d->source), s->mem_bytes, of_field(s->field_source, DEV_MEM, s->source))) < 0 ||
-        (rc = merge_fact(m, where, "bandwidth", 0, &d->bw, &s->bw)) < 0 || (took & 1u << DEV_MODEL && (rc = copy_text(m, &d->model, s->model)) < 0) || (took & 1u << DEV_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0))
+        (rc = merge_fact(m, where, "bandwidth", ZEP_UNIT_BANDWIDTH, &d->bw, &s->bw)) < 0 || (rc = merge_fact(m, where, "speed", ZEP_UNIT_FACTOR, &d->speed, &s->speed)) < 0 || (took & 1u << DEV_MODEL && (rc = copy_text(m, &d->model, s->model)) < 0) || (took & 1u << DEV_BUS && (rc = copy_text(m, &d->bus, s->bus)) < 0))
         return rc;
     if (merge_nic_choice(d, s, nic_map) < 0)
         return no_memory(m);
@@ -473,7 +481,7 @@ static int spread_common(struct merge *m, struct zep_node *d, const struct zep_n
 {
     const struct zep_device *first = &s->device[0];
     int same_model = first->model != NULL, same_cores = first->cores != NULL, rc = ZEP_OK;
-    struct zep_fact bw = first->bw;
+    struct zep_fact bw = first->bw, speed = first->speed;
     int64_t mem = first->mem_bytes;
 
     for (int i = 1; i < s->n_device; i++) {
@@ -481,8 +489,8 @@ static int spread_common(struct merge *m, struct zep_node *d, const struct zep_n
         same_cores &= first->cores && s->device[i].cores && !strcmp(first->cores, s->device[i].cores);
     }
     for (int i = 1; i < s->n_device; i++) {
-        if (s->device[i].bw.value != bw.value || s->device[i].bw.source != bw.source)
-            bw = (struct zep_fact){0};
+        keep_common(&bw, &s->device[i].bw);
+        keep_common(&speed, &s->device[i].speed);
         mem = s->device[i].mem_bytes == mem ? mem : 0;
     }
     for (int i = 0; i < d->n_device && rc == ZEP_OK; i++) {
@@ -494,7 +502,7 @@ static int spread_common(struct merge *m, struct zep_node *d, const struct zep_n
             rc = copy_text(m, &x->model, first->model);
         if (rc == ZEP_OK && same_cores && !x->cores)
             rc = copy_text(m, &x->cores, first->cores);
-        if (rc == ZEP_OK && (rc = merge_fact(m, where, "bandwidth", 0, &x->bw, &bw)) == ZEP_OK)
+        if (rc == ZEP_OK && (rc = merge_fact(m, where, "bandwidth", ZEP_UNIT_BANDWIDTH, &x->bw, &bw)) == ZEP_OK && (rc = merge_fact(m, where, "speed", ZEP_UNIT_FACTOR, &x->speed, &speed)) == ZEP_OK)
             rc = merge_size(m, where, "memory", &x->mem_bytes, of_field(x->field_source, DEV_MEM, x->source), mem, first->source);
     }
     return rc;
@@ -662,7 +670,7 @@ static int merge_node(struct merge *m, int node, const struct zep_node *s, int *
         (rc = merge_int(m, where, "cores per socket", 0, &d->cores_per_socket, of_field(d->field_source, 1, d->cpu_source), s->cores_per_socket, of_field(s->field_source, 1, s->cpu_source))) < 0 ||
         (rc = merge_int(m, where, "threads per core", 0, &d->threads_per_core, of_field(d->field_source, 2, d->cpu_source), s->threads_per_core, of_field(s->field_source, 2, s->cpu_source))) < 0 ||
         (rc = merge_int(m, where, "NUMA domains", 0, &d->n_numa, of_field(d->field_source, 3, d->cpu_source), s->n_numa, of_field(s->field_source, 3, s->cpu_source))) < 0 ||
-        (rc = merge_size(m, where, "memory", &d->mem_bytes, d->mem_source, s->mem_bytes, s->mem_source)) < 0)
+        (rc = merge_size(m, where, "memory", &d->mem_bytes, d->mem_source, s->mem_bytes, s->mem_source)) < 0 || (rc = merge_fact(m, where, "speed", ZEP_UNIT_FACTOR, &d->speed, &s->speed)) < 0)
         return rc;
     pin(d->field_source, (int)sizeof d->field_source, d->cpu_source, s->field_source, s->cpu_source, took);
     d->cpu_source = stronger(d->cpu_source, s->cpu_source);
@@ -797,7 +805,7 @@ static int merge_switches(struct merge *m, struct zep_fabric *d, const struct ze
         }
         snprintf(where, sizeof where, "fabric %.100s, switch %.150s", d->name, y->name);
         if (rc == ZEP_OK)
-            rc = merge_fact(m, where, "uplink bandwidth", 0, &y->uplink_bw, &x->uplink_bw);
+            rc = merge_fact(m, where, "uplink bandwidth", ZEP_UNIT_BANDWIDTH, &y->uplink_bw, &x->uplink_bw);
     }
     zep_switch_index_free(index);
     free(was.count);
@@ -973,8 +981,8 @@ int zep_topo_merge(struct zep_topo *dst, const struct zep_topo *src, struct zep_
     }
     for (int i = 0; i < src->n_fabric && rc == ZEP_OK; i++)
         rc = merge_fabric(&m, &src->fabric[i]);
-    if (rc == ZEP_OK && (rc = merge_fact(&m, "cluster", "latency between nodes", 1, &dst->net_latency_s, &src->net_latency_s)) == ZEP_OK &&
-        (rc = merge_fact(&m, "cluster", "latency between devices", 1, &dst->dev_latency_s, &src->dev_latency_s)) == ZEP_OK)
+    if (rc == ZEP_OK && (rc = merge_fact(&m, "cluster", "latency between nodes", ZEP_UNIT_TIME, &dst->net_latency_s, &src->net_latency_s)) == ZEP_OK &&
+        (rc = merge_fact(&m, "cluster", "latency between devices", ZEP_UNIT_TIME, &dst->dev_latency_s, &src->dev_latency_s)) == ZEP_OK)
         rc = merge_notes(&m);
     sort_fabrics(dst);
     for (size_t i = 0; m.nic_map && i < n; i++)

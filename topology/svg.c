@@ -48,7 +48,7 @@ static int put_node(struct zep_buf *b, const struct zep_topo *topo, const struct
     char text[300], first[96], last[96];
     int rc;
 
-    zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#eef3f8\" stroke=\"#2f6fb3\"/>\n", x, y, BOX_W, NODE_H);
+    zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"6\" fill=\"#eef3f8\" stroke=\"%s\"/>\n", x, y, BOX_W, NODE_H, zep_node_is_slow(n) ? "#c00000" : "#2f6fb3");
     shorten(n->id, g->n > 1 ? 8 : 18, first);
     shorten(topo->node[g->last].id, 8, last);
     if (g->n > 1)
@@ -71,6 +71,8 @@ static int put_node(struct zep_buf *b, const struct zep_topo *topo, const struct
         snprintf(text, sizeof text, "%d cores, %d NIC%s", n->sockets * n->cores_per_socket, n->n_nic, n->n_nic == 1 ? "" : "s");
     else if (!n->n_device && !n->n_nic)
         snprintf(text, sizeof text, "inside not known");
+    if (zep_node_is_slow(n) && strlen(text) + 6 < sizeof text)
+        strcat(text, ", slow");
     if (g->n > 1) {
         snprintf(last, sizeof last, "%d nodes: ", g->n);
         memmove(text + strlen(last), text, strlen(text) + 1);

@@ -77,6 +77,7 @@ static int same_switch(const struct item *a, const struct item *b)
 static int put_item(struct zep_buf *b, const struct zep_node *n, const struct item *it, struct zep_error *err)
 {
     char top[120], below[120] = "", speed[ZEP_UNIT_BUF];
+    double share = 1;
     const char *fill;
     int rc;
 
@@ -88,6 +89,7 @@ static int put_item(struct zep_buf *b, const struct zep_node *n, const struct it
             snprintf(below, sizeof below, "down");
         else if (c->bw.source != ZEP_SRC_NONE)
             snprintf(below, sizeof below, "%s", zep_format_bandwidth(c->bw.value, speed));
+        share = c->speed.value > 0 ? c->speed.value : 1;
         fill = c->up == 0 ? "#d9b8aa" : zep_nic_is_used(n, it->index) || !n->n_device ? "#e8a487" : "#eadfd9";
     } else {
         const struct zep_device *d = &n->device[it->index];
@@ -97,9 +99,12 @@ static int put_item(struct zep_buf *b, const struct zep_node *n, const struct it
             snprintf(below, sizeof below, "%.16s", d->mig);
         else if (strlen(d->key) <= 14)
             snprintf(below, sizeof below, "%s", d->key);
+        share = zep_device_speed(n, it->index);
         fill = d->kind == ZEP_DEV_CPU ? "#d5d5d5" : "#a9d6b8";
     }
-    zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"#555\"/>\n", it->x, it->y, ITEM_W, ITEM_H, fill);
+    if (share != 1)
+        snprintf(below, sizeof below, "%s %s", share < 1 ? "slow:" : "speed", zep_format_number(share, speed));
+    zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%d\" height=\"%d\" rx=\"3\" fill=\"%s\" stroke=\"%s\"/>\n", it->x, it->y, ITEM_W, ITEM_H, fill, share < 1 ? "#c00000\" stroke-width=\"2" : "#555");
     if ((rc = text_at(b, it->x + 5, it->y + 13, "font-size=\"11\"", top, err)) < 0)
         return rc;
     return text_at(b, it->x + 5, it->y + 25, "font-size=\"9\" fill=\"#444\"", below, err);

@@ -35,7 +35,7 @@ static void put_devices(const struct zep_node *n, struct zep_buf *b)
         for (int k = 0; k < n->n_device && (first < 0 || first == i); k++) {
             const struct zep_device *o = &n->device[k];
 
-            if (o->kind != d->kind || !same_text(o->model, d->model) || !same_text(o->mig, d->mig) || !same_speed(&o->bw, &d->bw))
+            if (o->kind != d->kind || !same_text(o->model, d->model) || !same_text(o->mig, d->mig) || !same_speed(&o->bw, &d->bw) || zep_device_speed(n, k) != zep_device_speed(n, i))
                 continue;
             first = first < 0 ? k : first;
             count++;
@@ -47,6 +47,8 @@ static void put_devices(const struct zep_node *n, struct zep_buf *b)
             zep_buf_printf(b, " (MIG slice%s %s)", count == 1 ? "" : "s", d->mig);
         if (d->bw.source != ZEP_SRC_NONE)
             zep_buf_printf(b, " at %s", zep_format_bandwidth(d->bw.value, text));
+        if (zep_device_speed(n, i) != 1)
+            zep_buf_printf(b, " (computing at %s of its speed)", zep_format_number(zep_device_speed(n, i), text));
     }
 }
 
@@ -58,7 +60,7 @@ static void put_nic_counts(const struct zep_node *n, struct zep_buf *b)
         int count = 0, first = -1;
 
         for (int k = 0; k < n->n_nic && (first < 0 || first == i); k++) {
-            if (!same_speed(&n->nic[k].bw, &n->nic[i].bw))
+            if (!same_speed(&n->nic[k].bw, &n->nic[i].bw) || !same_speed(&n->nic[k].speed, &n->nic[i].speed))
                 continue;
             first = first < 0 ? k : first;
             count++;
@@ -68,12 +70,16 @@ static void put_nic_counts(const struct zep_node *n, struct zep_buf *b)
         zep_buf_printf(b, "%s%d NIC%s", b->len ? ", " : "", count, count == 1 ? "" : "s");
         if (n->nic[i].bw.source != ZEP_SRC_NONE)
             zep_buf_printf(b, " at %s", zep_format_bandwidth(n->nic[i].bw.value, text));
+        if (n->nic[i].speed.source != ZEP_SRC_NONE && n->nic[i].speed.value != 1)
+            zep_buf_printf(b, " (slow: %s of it)", zep_format_number(n->nic[i].speed.value, text));
     }
 }
 
 /* What a line of the summary says of a node; nodes with equal lines are folded. */
 static void node_line(const struct zep_node *n, struct zep_buf *b)
 {
+    char text[ZEP_UNIT_BUF];
+
     if (n->sockets)
         zep_buf_printf(b, "%d socket%s x %d cores", n->sockets, n->sockets == 1 ? "" : "s", n->cores_per_socket);
     if (n->threads_per_core > 1)
@@ -82,6 +88,8 @@ static void node_line(const struct zep_node *n, struct zep_buf *b)
         zep_buf_printf(b, "%s%d NUMA domains", b->len ? ", " : "", n->n_numa);
     if (n->mem_bytes)
         zep_buf_printf(b, "%smemory %.4g GB", b->len ? ", " : "", (double)n->mem_bytes / 1e9);
+    if (!n->n_device && zep_device_speed(n, 0) != 1)
+        zep_buf_printf(b, "%scomputing at %s of its speed", b->len ? ", " : "", zep_format_number(zep_device_speed(n, 0), text));
     put_devices(n, b);
     put_nic_counts(n, b);
     if (n->model)
@@ -113,7 +121,7 @@ static const char *how(const struct zep_fact *f)
 /* Where each group of facts comes from. */
 static void put_sources(const struct zep_node *n, struct zep_buf *b)
 {
-    if (!n->sockets && !n->mem_bytes && !n->state && !n->n_device && !n->n_nic)
+    if (!n->sockets && !n->mem_bytes && !n->state && !n->n_device && !n->n_nic && !zep_node_is_slow(n))
         return;
     zep_buf_puts(b, "    from:");
     if (n->sockets)
@@ -132,6 +140,8 @@ static void put_sources(const struct zep_node *n, struct zep_buf *b)
         if (n->nic[0].bw.source != ZEP_SRC_NONE)
             zep_buf_printf(b, " their bandwidth %s%s;", zep_source_name(n->nic[0].bw.source), how(&n->nic[0].bw));
     }
+    if (zep_node_is_slow(n))
+        zep_buf_printf(b, " speeds %s;", zep_source_name(zep_node_speed_source(n)));
     if (b->data[b->len - 1] == ';')
         b->data[--b->len] = '\0';
     zep_buf_puts(b, "\n");

@@ -51,6 +51,7 @@ struct zep_device {
     int pcie_width;         /* lanes of its link; 0 unknown */
     int64_t mem_bytes;      /* 0 unknown */
     struct zep_fact bw;     /* device to other devices of its node */
+    struct zep_fact speed;  /* of its computing, where another one of its model has 1; unknown: the node's */
     int nic;                /* index in the node's nics of the NIC it uses, -1: none or unknown */
     enum zep_distance nic_distance;
     enum zep_source nic_source; /* who says so; derived from distances where it is not the user */
@@ -76,6 +77,7 @@ struct zep_nic {
     int pcie_width; /* 0 unknown */
     unsigned char field_source[8]; /* as a device's */
     struct zep_fact bw;
+    struct zep_fact speed; /* share of bw that it gives; unknown: 1 */
 };
 
 struct zep_note { /* what a node says of itself beside its topology: limits, versions, its clock */
@@ -92,6 +94,7 @@ struct zep_node {
     int sockets, cores_per_socket, threads_per_core; /* 0 unknown */
     int n_numa;     /* 0 unknown */
     int64_t mem_bytes;
+    struct zep_fact speed; /* of its devices that have none of their own; unknown: 1 */
     unsigned char field_source[4]; /* as a device's, of sockets to n_numa */
     enum zep_source cpu_source, mem_source, state_source; /* of sockets to n_numa; of mem_bytes; of state and model */
     int n_device;
@@ -206,6 +209,13 @@ int zep_topo_fold_conflicts(const struct zep_topo *topo, int most, zep_conflict_
 /* In words what changed from a to b, a line each; nothing when they are equal. */
 int zep_topo_diff(const struct zep_topo *a, const struct zep_topo *b, struct zep_buf *out, struct zep_error *err);
 
+/* --- what is slow --- */
+/* "NODES=F", "NODES/dev:I=F", "NODES/nic:I=F": computing of nodes or devices, bandwidth of NICs, as a share of what they should give (0 < F <= 1; 1 takes a mark away). NODES is a host list or '*';
+ * I a number, a key or a name, a list of such as in host lists ("[0-3,6]"), or '*'. The source of the mark is the user. ZEP_EINVAL: none such, or no number, with the text. */
+int zep_topo_slow(struct zep_topo *topo, const char *text, struct zep_error *err);
+double zep_device_speed(const struct zep_node *node, int dev); /* its own, else its node's, else 1; a node without devices: any number */
+double zep_nic_bandwidth(const struct zep_nic *nic);           /* what it gives: bw and speed together; 0 unknown */
+
 /* --- a part --- */
 /* Leaves the nodes of the host list `only` (NULL: all) but those of `without` (NULL: none), in the order that they had. ZEP_EINVAL: a name that no node has, or nothing left. */
 int zep_topo_select(struct zep_topo *topo, const char *only, const char *without, struct zep_error *err);
@@ -239,7 +249,9 @@ struct zep_view {
     int *dev_node;    /* [n_dev] */
     int *dev_nic;     /* [n_dev]: global NIC index; -1: none known */
     double *dev_bw;   /* [n_dev] bytes/s inside the node; 0 unknown */
-    double *nic_bw;   /* [n_nic] bytes/s; 0 unknown */
+    double *nic_bw;   /* [n_nic] bytes/s, less where the NIC is marked slow; 0 unknown */
+    double *dev_speed;   /* [n_dev] of computing (zep_view_speed), 1 = as its costs say; of a group the slowest member's. Models of devices are not in it (zep_view_set_speeds, planner/cost.h, puts them in) */
+    int64_t *dev_mem;    /* [n_dev] bytes, of a group tp times its smallest member's; 0 unknown (zep_view_mem) */
     double net_latency_s, dev_latency_s; /* 0 unknown */
 };
 
@@ -247,5 +259,14 @@ struct zep_view {
  * offers CPU rank slots (one a core) where dev_per_node asks for them. tp > 1: a view device is a group of tp devices, with bandwidths summed. Owned by the caller. */
 int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int tp, struct zep_view **view_out, struct zep_error *err);
 void zep_view_free(struct zep_view *view);
+/* A view made by hand may lack these arrays: all are of speed 1, their memory unknown. */
+static inline double zep_view_speed(const struct zep_view *view, int dev)
+{
+    return view->dev_speed ? view->dev_speed[dev] : 1;
+}
+static inline int64_t zep_view_mem(const struct zep_view *view, int dev)
+{
+    return view->dev_mem ? view->dev_mem[dev] : 0;
+}
 
 #endif

@@ -2,6 +2,7 @@
 #ifndef ZEP_TOPOLOGY_TOPO_INTERNAL_H
 #define ZEP_TOPOLOGY_TOPO_INTERNAL_H
 
+#include "common/units.h"
 #include "topology/topo.h"
 
 /* "1g.10gb", "3g.20gb", "1g.10gb.me" */
@@ -52,6 +53,14 @@ int zep_switch_index_find(const struct zep_switch_index *x, const char *name); /
 /* Finds a switch or adds it. */
 int zep_switch_index_get(struct zep_switch_index *x, struct zep_fabric *f, const char *name, int *out, struct zep_error *err);
 void zep_switch_index_free(struct zep_switch_index *x);
+
+/* The number of a fact with its unit. */
+enum zep_fact_unit { ZEP_UNIT_BANDWIDTH = 0, ZEP_UNIT_TIME, ZEP_UNIT_FACTOR };
+char *zep_fact_text(enum zep_fact_unit unit, double value, char buf[ZEP_UNIT_BUF]);
+int zep_node_is_slow(const struct zep_node *node); /* it, a device or a NIC of it has a speed below 1 */
+enum zep_source zep_node_speed_source(const struct zep_node *node); /* of its speeds, those of its devices and NICs: the strongest */
+#define ZEP_SPEED_MIN 1e-3 /* of speeds */
+#define ZEP_SPEED_MAX 1e3
 
 /* Equal for nodes that are alike inside: cores, devices, NICs; names, state and UUIDs are left out. */
 uint64_t zep_node_digest(const struct zep_node *n);

@@ -52,6 +52,24 @@ static int check_texts(const struct zep_node *n, struct zep_error *err)
     return ZEP_OK;
 }
 
+static int check_speed(const char *node, const char *what, const char *key, const struct zep_fact *f, struct zep_error *err)
+{
+    if (f->source == ZEP_SRC_NONE || (f->value >= ZEP_SPEED_MIN && f->value <= ZEP_SPEED_MAX))
+        return ZEP_OK;
+    return zep_error_set(err, ZEP_EINVAL, "node '%s'%s%s: speed %g: expected a number from %g to %g", node, what, key, f->value, ZEP_SPEED_MIN, ZEP_SPEED_MAX);
+}
+
+static int check_speeds(const struct zep_node *n, struct zep_error *err)
+{
+    int rc = check_speed(n->id, "", "", &n->speed, err);
+
+    for (int i = 0; i < n->n_device && rc == ZEP_OK; i++)
+        rc = check_speed(n->id, ", device ", n->device[i].key, &n->device[i].speed, err);
+    for (int i = 0; i < n->n_nic && rc == ZEP_OK; i++)
+        rc = check_speed(n->id, ", NIC ", n->nic[i].key, &n->nic[i].speed, err);
+    return rc;
+}
+
 static int check_node(const struct zep_node *n, struct zep_error *err)
 {
     if (zep_check_hostname(n->id, err) < 0)
@@ -61,7 +79,7 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
     for (int i = 0; i < n->n_alias; i++)
         if (zep_check_hostname(n->alias[i], err) < 0)
             return zep_error_prefix(err, "node '%s': alias", n->id);
-    if (check_texts(n, err) < 0)
+    if (check_texts(n, err) < 0 || check_speeds(n, err) < 0)
         return ZEP_EINVAL;
     for (int i = 0; i < n->n_device; i++) {
         const struct zep_device *d = &n->device[i];

@@ -16,6 +16,8 @@ void zep_view_free(struct zep_view *v)
     free(v->dev_nic);
     free(v->dev_bw);
     free(v->nic_bw);
+    free(v->dev_speed);
+    free(v->dev_mem);
     free(v);
 }
 
@@ -28,7 +30,9 @@ static int alloc_view(struct zep_view *v, struct zep_error *err)
     v->dev_nic = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_nic);
     v->dev_bw = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_bw);
     v->nic_bw = zep_calloc((size_t)v->n_nic + 1, sizeof *v->nic_bw);
-    if (!v->node_dev0 || !v->node_nic0 || !v->node_leaf || !v->dev_node || !v->dev_nic || !v->dev_bw || !v->nic_bw)
+    v->dev_speed = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_speed);
+    v->dev_mem = zep_calloc((size_t)v->n_dev + 1, sizeof *v->dev_mem);
+    if (!v->node_dev0 || !v->node_nic0 || !v->node_leaf || !v->dev_node || !v->dev_nic || !v->dev_bw || !v->nic_bw || !v->dev_speed || !v->dev_mem)
         return zep_error_nomem(err, "view of the topology");
     return ZEP_OK;
 }
@@ -72,17 +76,20 @@ static void fill_node(struct zep_view *v, const struct zep_node *n, int node, in
         int d = d0 + i;
 
         v->dev_node[d] = node;
+        v->dev_speed[d] = zep_device_speed(n, i * tp);
         v->dev_nic[d] = n->n_device ? -1 : n->n_nic == 1 ? c0 : -1;
         for (int t = 0; t < tp && i * tp + t < n->n_device; t++) {
             const struct zep_device *dev = &n->device[i * tp + t];
 
             v->dev_bw[d] += dev->bw.value;
+            v->dev_speed[d] = zep_device_speed(n, i * tp + t) < v->dev_speed[d] ? zep_device_speed(n, i * tp + t) : v->dev_speed[d];
+            v->dev_mem[d] = t == 0 || dev->mem_bytes * tp < v->dev_mem[d] ? dev->mem_bytes * tp : v->dev_mem[d];
             if (t == 0 && dev->nic >= 0)
                 v->dev_nic[d] = c0 + dev->nic;
         }
     }
     for (int i = 0; i < n->n_nic; i++)
-        v->nic_bw[c0 + i] = n->nic[i].bw.value;
+        v->nic_bw[c0 + i] = zep_nic_bandwidth(&n->nic[i]);
     join_nics(v, n, node, n_dev, tp);
     v->node_dev0[node + 1] = d0 + n_dev;
     v->node_nic0[node + 1] = c0 + n->n_nic;

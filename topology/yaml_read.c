@@ -143,7 +143,7 @@ static int get_size(struct reader *r, yaml *map, const char *key, int64_t *out)
 }
 
 /* "25GB/s" (said by the user) or {value: 25GB/s, source: preset}. */
-static int get_fact(struct reader *r, yaml *map, const char *key, int is_time, struct zep_fact *out)
+static int get_fact(struct reader *r, yaml *map, const char *key, enum zep_fact_unit unit, struct zep_fact *out)
 {
     static const char *const known[] = {"value", "source", "how", NULL}, *const hows[] = {"read", "derived", "measured", "defaulted", NULL};
     yaml *n = zep_yaml_get(map, key);
@@ -165,7 +165,7 @@ static int get_fact(struct reader *r, yaml *map, const char *key, int is_time, s
     } else if ((rc = zep_yaml_string(r->doc, n, key, &text, r->err)) < 0) {
         return rc;
     }
-    rc = is_time ? zep_parse_time(text, &f.value, &err) : zep_parse_bandwidth(text, &f.value, &err);
+    rc = unit == ZEP_UNIT_TIME ? zep_parse_time(text, &f.value, &err) : unit == ZEP_UNIT_BANDWIDTH ? zep_parse_bandwidth(text, &f.value, &err) : zep_parse_double(text, ZEP_SPEED_MIN, ZEP_SPEED_MAX, &f.value, &err);
     if (rc < 0)
         return zep_yaml_error(r->doc, n, r->err, "%s %s", key, err.text);
     *out = f;
@@ -174,7 +174,7 @@ static int get_fact(struct reader *r, yaml *map, const char *key, int is_time, s
 
 static int read_nic(struct reader *r, yaml *n, struct zep_node *node)
 {
-    static const char *const known[] = {"key", "name", "source", "link", "guid", "bond", "bus", "numa", "up", "rdma", "pcie_width", "bandwidth", NULL};
+    static const char *const known[] = {"key", "name", "source", "link", "guid", "bond", "bus", "numa", "up", "rdma", "pcie_width", "bandwidth", "speed", NULL};
     const char *key = NULL, *name = NULL;
     struct zep_nic *c;
     int rc;
@@ -189,13 +189,13 @@ static int read_nic(struct reader *r, yaml *n, struct zep_node *node)
         (rc = get_int(r, n, "numa", 0, 65535, &c->numa)) < 0 || (rc = get_yes(r, n, "up", &c->up)) < 0 || (rc = get_yes(r, n, "rdma", &c->rdma)) < 0 ||
         (rc = get_int(r, n, "pcie_width", 1, 64, &c->pcie_width)) < 0)
         return rc;
-    return get_fact(r, n, "bandwidth", 0, &c->bw);
+    return (rc = get_fact(r, n, "bandwidth", ZEP_UNIT_BANDWIDTH, &c->bw)) < 0 ? rc : get_fact(r, n, "speed", ZEP_UNIT_FACTOR, &c->speed);
 }
 
 static int add_device(struct reader *r, yaml *n, struct zep_node *node)
 {
     static const char *const known[] = {"key", "kind", "source", "uuid", "model", "mig", "cores", "bus", "numa", "pcie_width", "nic", "nic_source", "nic_distance", "more_nics", "nic_distances",
-                                        "device_distances", "nvlinks", "memory", "bandwidth", NULL};
+                                        "device_distances", "nvlinks", "memory", "bandwidth", "speed", NULL};
     const char *key = NULL;
     struct zep_device *d;
     int kind = ZEP_DEV_GPU, distance = ZEP_DIST_UNKNOWN, rc;
@@ -216,7 +216,7 @@ static int add_device(struct reader *r, yaml *n, struct zep_node *node)
         return fail(r, zep_yaml_get(n, "nic"), "device '%s' uses a NIC: the node has none", key);
     if ((rc = get_int(r, n, "nic", 0, node->n_nic - 1, &d->nic)) < 0 || (d->nic >= 0 && (rc = get_source(r, n, "nic_source", &d->nic_source)) < 0))
         return rc;
-    return get_fact(r, n, "bandwidth", 0, &d->bw);
+    return (rc = get_fact(r, n, "bandwidth", ZEP_UNIT_BANDWIDTH, &d->bw)) < 0 ? rc : get_fact(r, n, "speed", ZEP_UNIT_FACTOR, &d->speed);
 }
 
 /* A list of n_want numbers or words, one for each NIC or device of the node. */
@@ -278,7 +278,7 @@ static int read_node_body(struct reader *r, yaml *n, struct zep_node *node)
 
     if ((rc = get_copy(r, n, "state", &node->state)) < 0 || (rc = get_copy(r, n, "model", &node->model)) < 0 || (rc = get_copy(r, n, "resources", &node->resources)) < 0 || (rc = get_int(r, n, "sockets", 0, 4096, &node->sockets)) < 0 || (rc = get_int(r, n, "cores_per_socket", 0, 65536, &node->cores_per_socket)) < 0 ||
         (rc = get_int(r, n, "threads_per_core", 0, 4096, &node->threads_per_core)) < 0 || (rc = get_int(r, n, "numa_domains", 0, 65536, &node->n_numa)) < 0 ||
-        (rc = get_size(r, n, "memory", &node->mem_bytes)) < 0)
+        (rc = get_size(r, n, "memory", &node->mem_bytes)) < 0 || (rc = get_fact(r, n, "speed", ZEP_UNIT_FACTOR, &node->speed)) < 0)
         return rc;
     if (((node->sockets || node->cores_per_socket || node->threads_per_core || node->n_numa) && (rc = get_source(r, n, "cpu_source", &node->cpu_source)) < 0) ||
         (node->mem_bytes && (rc = get_source(r, n, "memory_source", &node->mem_source)) < 0) || ((node->state || node->model || node->resources) && (rc = get_source(r, n, "state_source", &node->state_source)) < 0))
@@ -320,7 +320,7 @@ static int expand(struct reader *r, yaml *n, const char *what, struct zep_hostli
 static int read_nodes(struct reader *r, yaml *n)
 {
     static const char *const known[] = {"id", "aliases", "state", "model", "resources", "sockets", "cores_per_socket", "threads_per_core", "numa_domains", "memory", "cpu_source", "memory_source", "state_source",
-                                        "nics", "devices", NULL};
+                                        "speed", "nics", "devices", NULL};
     yaml *id, *aliases;
     struct zep_hostlist ids = {0};
     int first = r->topo->n_node, rc;
@@ -457,7 +457,7 @@ static int read_fabric(struct reader *r, yaml *n, const struct zep_names *names)
             return fail(r, c, "a switch without %s", "name");
         if (!(s = zep_fabric_add_switch(f, sw)))
             return zep_error_nomem(r->err, "topology");
-        if ((rc = get_fact(r, c, "uplink_bandwidth", 0, &s->uplink_bw)) < 0 || ((nodes = zep_yaml_get(c, "nodes")) && (rc = read_switch_nodes(r, c, nodes, names, s)) < 0))
+        if ((rc = get_fact(r, c, "uplink_bandwidth", ZEP_UNIT_BANDWIDTH, &s->uplink_bw)) < 0 || ((nodes = zep_yaml_get(c, "nodes")) && (rc = read_switch_nodes(r, c, nodes, names, s)) < 0))
             return rc;
     }
     if ((rc = zep_switch_index_new(f, &index, r->err)) < 0)
@@ -524,7 +524,7 @@ static int read_root(struct reader *r, yaml *root)
     if ((list = zep_yaml_get(root, "warnings")) && (rc = read_warnings(r, list)) < 0)
         return rc;
     if ((rc = warn_unknown(r, root, known)) < 0 || (rc = get_copy(r, root, "name", &r->topo->name)) < 0 || (rc = get_copy(r, root, "origin", &r->topo->origin)) < 0 ||
-        (rc = get_fact(r, root, "net_latency", 1, &r->topo->net_latency_s)) < 0 || (rc = get_fact(r, root, "device_latency", 1, &r->topo->dev_latency_s)) < 0)
+        (rc = get_fact(r, root, "net_latency", ZEP_UNIT_TIME, &r->topo->net_latency_s)) < 0 || (rc = get_fact(r, root, "device_latency", ZEP_UNIT_TIME, &r->topo->dev_latency_s)) < 0)
         return rc;
     if ((list = zep_yaml_get(root, "conflicts")) && (rc = read_conflicts(r, list)) < 0)
         return rc;

@@ -20,12 +20,12 @@ static void put_scalar(struct zep_buf *b, const char *indent, const char *key, c
     zep_buf_puts(b, "\n");
 }
 
-static void put_fact(struct zep_buf *b, const char *indent, const char *key, const struct zep_fact *f, int is_time)
+static void put_fact(struct zep_buf *b, const char *indent, const char *key, const struct zep_fact *f, enum zep_fact_unit unit)
 {
     char text[ZEP_UNIT_BUF];
 
     if (f->source != ZEP_SRC_NONE && f->value > 0)
-        zep_buf_printf(b, "%s%s: {value: %s, source: %s%s}\n", indent, key, is_time ? zep_format_time(f->value, text) : zep_format_bandwidth(f->value, text), zep_source_name(f->source),
+        zep_buf_printf(b, "%s%s: {value: %s, source: %s%s}\n", indent, key, zep_fact_text(unit, f->value, text), zep_source_name(f->source),
                        f->derived ? ", how: derived" : "");
 }
 
@@ -94,7 +94,8 @@ static void put_nic(struct zep_buf *b, const struct zep_nic *c)
     put_yes(b, in, "up", c->up);
     put_yes(b, in, "rdma", c->rdma);
     put_int(b, in, "pcie_width", c->pcie_width, 0);
-    put_fact(b, in, "bandwidth", &c->bw, 0);
+    put_fact(b, in, "bandwidth", &c->bw, ZEP_UNIT_BANDWIDTH);
+    put_fact(b, in, "speed", &c->speed, ZEP_UNIT_FACTOR);
 }
 
 static void put_device(struct zep_buf *b, const struct zep_node *n, const struct zep_device *d)
@@ -121,7 +122,8 @@ static void put_device(struct zep_buf *b, const struct zep_node *n, const struct
     put_bytes(b, in, "device_distances", d->peer_dist, n->n_device, zep_distance_names);
     put_bytes(b, in, "nvlinks", d->peer_nvlink, n->n_device, NULL);
     put_size(b, in, "memory", d->mem_bytes);
-    put_fact(b, in, "bandwidth", &d->bw, 0);
+    put_fact(b, in, "bandwidth", &d->bw, ZEP_UNIT_BANDWIDTH);
+    put_fact(b, in, "speed", &d->speed, ZEP_UNIT_FACTOR);
 }
 
 /* All but the names, from the fourth blank on. Two nodes are equal when this text is. */
@@ -141,6 +143,7 @@ static void put_body(struct zep_buf *b, const struct zep_node *node)
         put_source(b, "    ", "memory_source", node->mem_source);
     if (node->state || node->model || node->resources)
         put_source(b, "    ", "state_source", node->state_source);
+    put_fact(b, "    ", "speed", &node->speed, ZEP_UNIT_FACTOR);
     if (node->n_nic)
         zep_buf_puts(b, "    nics:\n");
     for (int i = 0; i < node->n_nic; i++)
@@ -231,7 +234,7 @@ static int put_switch(struct zep_buf *b, const struct zep_topo *topo, const stru
         free(name);
     }
     put_ports(b, s);
-    put_fact(b, "        ", "uplink_bandwidth", &s->uplink_bw, 0);
+    put_fact(b, "        ", "uplink_bandwidth", &s->uplink_bw, ZEP_UNIT_BANDWIDTH);
     return rc;
 }
 
@@ -300,8 +303,8 @@ int zep_topo_to_yaml(const struct zep_topo *topo, struct zep_buf *b, struct zep_
     zep_buf_puts(b, "format: zeppelin-topology/1.0\n");
     put_scalar(b, "", "name", topo->name);
     put_scalar(b, "", "origin", topo->origin);
-    put_fact(b, "", "net_latency", &topo->net_latency_s, 1);
-    put_fact(b, "", "device_latency", &topo->dev_latency_s, 1);
+    put_fact(b, "", "net_latency", &topo->net_latency_s, ZEP_UNIT_TIME);
+    put_fact(b, "", "device_latency", &topo->dev_latency_s, ZEP_UNIT_TIME);
     zep_buf_puts(b, "nodes:\n");
     if ((rc = put_all_nodes(b, topo, err)) < 0)
         return rc;

@@ -127,6 +127,16 @@ like "$out" "unknown\\+cordoned" "a node that is cordoned"
 run env PATH="$tmp/bin:$PATH" KUBE_LOG="$tmp/kube.log" KUBE_MODE=forbidden "$zeppelin" topo --from kubernetes
 like "$err" "Kubernetes: no permission to read nodes: Error from server" "no permission"
 
+# --- what is slow ---
+run "$zeppelin" topo --synthetic 'nodes:3 dev:4 nic:2' --slow 'node[0-1]/dev:[0,3]=0.5' --slow node1/nic:nic1=0.25 --slow node2=0.9 --without node2 --yaml
+ok "$status" "marked, then left out"
+printf '%s\n' "$out" >slow.yaml
+run "$zeppelin" topo --from slow.yaml
+like "$out" "2 GPUs at 200GB/s \\(computing at 0.5 of its speed\\), 2 GPUs at 200GB/s, 1 NIC at 25GB/s, 1 NIC at 25GB/s \\(slow: 0.25 of it\\)" "marks are kept in topology.yaml, and shown"
+run "$zeppelin" topo --from slow.yaml --slow node7=0.5
+is "$status" 2 "a node that is not there: status 2"
+is "$err" "zeppelin: slow.yaml: read as file (topology.yaml of ours)"$'\n'"zeppelin: error: --slow: 'node7=0.5': 'node7': expected a node of the topology" "and which"
+
 # --- what a source says and nobody understands is told, not dropped ---
 printf '\t[4mGPU0\tGPU1\tNIC0\tCPU Affinity[0m\nGPU0\t X \tNV18\tPIX\t0-3\nGPU1\tNV18\t X \tSYS\t0-3\nNIC0\tPIX\tSYS\t X \n' >pasted.txt
 run "$zeppelin" topo --from pasted.txt --matrix
