@@ -6,13 +6,29 @@
 #include <stdint.h>
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/mistakes.h"
+
+/* Where a value comes from; later ones win. */
+enum zep_job_layer { ZEP_JOB_DEFAULT = 0, ZEP_JOB_SITE, ZEP_JOB_PROFILE, ZEP_JOB_USER, ZEP_JOB_FILE, ZEP_JOB_SET };
+
+/* A key with names below it (cluster.env.NAME), in the order of writing. */
+struct zep_job_pair {
+    char *name, *value; /* of a secret: "env:NAME", "file:PATH", "k8s:SECRET/KEY" */
+    char *origin;
+    enum zep_job_layer layer;
+};
+struct zep_job_map {
+    int n;
+    struct zep_job_pair *pair;
+};
 
 struct zep_job {
     char *format; /* "zeppelin-job/1.0" */
     char *name;   /* run name: [A-Za-z0-9._-]+, part of the run folder's name */
     char *run_root; /* where run folders are made, default "runs" */
     struct {
-        char *where;       /* auto, local, slurm */
+        char *where;       /* auto, local, slurm, k8s */
+        char *profile;     /* of the site file; "": its own choice */
         char *topology;    /* "auto", a topology.yaml path, "synthetic: TEXT", "preset: NAME" */
         int64_t nodes;     /* 0: what is there (1 locally) */
         int64_t devices;   /* devices (ranks / tp) a node; 0: what the topology says */
@@ -25,7 +41,13 @@ struct zep_job {
         char *launcher;    /* auto, srun, mpirun */
         char *mpi_args;    /* further arguments for mpirun or srun, split at blanks */
         char *setup;       /* shell lines run before the launch in batch scripts */
-        char *export_env;  /* sbatch --export, "ALL" */
+        char *export_env;  /* sbatch --export, "NONE" */
+        char *job_name;    /* in the queue; "": the run's name */
+        struct zep_job_map env;     /* set for the ranks and the batch script */
+        struct zep_job_map secrets; /* likewise for the ranks only, read where they are started */
+        char *mpi;         /* prefix of the Open MPI to use; "": what PATH has */
+        char *container;   /* none, pyxis, apptainer */
+        char *image, *mounts, *container_args, *container_rank;
         double timeout_s;  /* a peer that is silent for so long is lost, 60 */
         double grace_s;    /* time between the stop signal and the end, 60 */
     } cluster;
@@ -69,7 +91,8 @@ struct zep_job {
     } log;
 };
 
-enum zep_job_type { ZEP_JOB_NONE = 0, ZEP_JOB_INT, ZEP_JOB_COUNT /* 8k */, ZEP_JOB_FLOAT, ZEP_JOB_TIME, ZEP_JOB_BOOL, ZEP_JOB_STRING, ZEP_JOB_CHOICE, ZEP_JOB_PATH };
+enum zep_job_type { ZEP_JOB_NONE = 0, ZEP_JOB_INT, ZEP_JOB_COUNT /* 8k */, ZEP_JOB_FLOAT, ZEP_JOB_TIME, ZEP_JOB_BOOL, ZEP_JOB_STRING, ZEP_JOB_CHOICE, ZEP_JOB_PATH,
+    ZEP_JOB_MAP /* NAME: text */, ZEP_JOB_ENV /* the same with names of environment variables */, ZEP_JOB_SECRETS };
 
 struct zep_job_key {
     const char *name;    /* "train.lr" */
@@ -82,16 +105,27 @@ struct zep_job_key {
 };
 const struct zep_job_key *zep_job_keys(int *n_out);
 
-/* Defaults, then site file, user file (where present), then the job file (path NULL: none), then sets ("train.steps=100"). All mistakes are found, not only the first: err's text has
- * one line each. Relative paths in a job file are relative to the working directory. */
+/* Defaults, the site file with its profile, the user's file (where present), the job file (path NULL: none), sets ("train.steps=100"). All mistakes are found and added to m; the job is
+ * there in spite of them, with the value before where one was mistaken. An error means that there is no job: a file cannot be read or is no YAML. Relative paths in a job file are
+ * relative to the working directory. */
+int zep_job_read(const char *path, const char *const *sets, int n_set, struct zep_mistakes *m, struct zep_job **job_out, struct zep_error *err);
+/* The same for callers that want a job without mistakes: err's text has a line for each. */
 int zep_job_load(const char *path, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err);
+/* The job of a run folder is complete: site and user files are overruled. What the site locks stays locked for sets. */
+int zep_job_load_run(const char *path, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err);
 /* The same from bytes (as rank 0 sends them): defaults + text only. */
 int zep_job_parse(const char *name, const char *text, size_t len, struct zep_job **job_out, struct zep_error *err);
 void zep_job_free(struct zep_job *job);
-/* Where a key's value comes from: "job.yaml:14", "--set train.steps=3", "default". */
+/* Where a key's value comes from: "job.yaml:14", "site.yaml:7 (profile gpu)", "--set train.steps=3", "default". */
 const char *zep_job_origin(const struct zep_job *job, const char *key);
+enum zep_job_layer zep_job_origin_layer(const struct zep_job *job, const char *key);
+const char *zep_job_map_get(const struct zep_job_map *map, const char *name); /* NULL: not there */
+/* Adds a mistake of the job, with where the key's value comes from in front. */
+void zep_job_mistake(const struct zep_job *job, struct zep_mistakes *m, const char *key, enum zep_status code, const char *fmt, ...) ZEP_PRINTF(5, 6);
 /* Whole job as YAML; with_origin: each line has a comment with the value's file:line. Reads back equal. */
 int zep_job_to_yaml(const struct zep_job *job, int with_origin, struct zep_buf *out, struct zep_error *err);
+/* Every key's value, where it comes from, and the layer: zeppelin-job-values/1.0. */
+int zep_job_to_json(const struct zep_job *job, struct zep_buf *out, struct zep_error *err);
 /* A commented file with every key, its default, unit and meaning. */
 int zep_job_template(struct zep_buf *out, struct zep_error *err);
 

@@ -18,6 +18,7 @@
 #define STRING(name, field, dflt, help) {name, ZEP_JOB_STRING, AT(field), dflt, 0, 0, NULL, NULL, help}
 #define PATH(name, field, dflt, help) {name, ZEP_JOB_PATH, AT(field), dflt, 0, 0, NULL, NULL, help}
 #define CHOICE(name, field, dflt, choices, help) {name, ZEP_JOB_CHOICE, AT(field), dflt, 0, 0, choices, NULL, help}
+#define MAP(name, field, type, help) {name, type, AT(field), "{}", 0, 0, NULL, NULL, help}
 #define MANY 1099511627776.0 /* 2^40 */
 
 static const struct zep_job_key keys[] = {
@@ -25,7 +26,9 @@ static const struct zep_job_key keys[] = {
     STRING("name", name, "zeppelin", "name of the run: letters, digits, '.', '_' and '-'; part of the run folder's name"),
     PATH("run_root", run_root, "runs", "where run folders are made"),
 
-    CHOICE("cluster.where", cluster.where, "auto", "auto|local|slurm", "where to run: this machine, or the Slurm allocation that the command runs in; auto takes the allocation if there is one"),
+    CHOICE("cluster.where", cluster.where, "auto", "auto|local|slurm|k8s",
+           "where to run: this machine, Slurm (the allocation that the command runs in, or a batch job by zeppelin submit), Kubernetes; auto takes the allocation if there is one"),
+    STRING("cluster.profile", cluster.profile, "", "profile of the site file (zeppelin-site(5)) to begin with; empty: the one that the site file chooses"),
     STRING("cluster.topology", cluster.topology, "auto", "what to run on: auto (detect), a file of any format that zeppelin topo reads, 'synthetic: nodes:2 dev:4 nic:2', or 'preset: A'"),
     INT_OR("cluster.nodes", cluster.nodes, "auto", "auto", 1, 65536, NULL, "nodes; auto: all of the allocation or topology"),
     INT_OR("cluster.devices", cluster.devices, "auto", "auto", 1, 4096, NULL, "devices a node; auto: what the topology says"),
@@ -41,7 +44,10 @@ static const struct zep_job_key keys[] = {
     CHOICE("cluster.launcher", cluster.launcher, "auto", "auto|srun|mpirun", "how ranks are started inside an allocation; auto: srun if its PMIx works, else mpirun"),
     STRING("cluster.mpi_args", cluster.mpi_args, "", "further arguments for mpirun or srun, divided at blanks"),
     STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...)"),
-    STRING("cluster.export", cluster.export_env, "ALL", "environment of a batch job (sbatch --export): ALL, NONE, or names"),
+    STRING("cluster.export", cluster.export_env, "ALL", "what a batch job inherits of the environment it is submitted from (sbatch --export): ALL, NONE, or names"),
+    MAP("cluster.env", cluster.env, ZEP_JOB_ENV, "environment variables, NAME: value, for the ranks and the batch script; they have the last word over what cluster.setup and cluster.export bring"),
+    MAP("cluster.secrets", cluster.secrets, ZEP_JOB_SECRETS,
+        "secret environment variables of the ranks, named but never written: NAME: {env: VARIABLE}, {file: PATH} or {k8s: SECRET/KEY}; read where the ranks are started"),
     TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
     TIME("cluster.grace", cluster.grace_s, "60s", 5, 65535, "time between the request to stop and the end of the job; below cluster.time by more than a minute"), /* 65535: sbatch's own limit */
 

@@ -10,11 +10,6 @@
 #include "common/units.h"
 #include "common/yaml.h"
 
-static int is_text_type(enum zep_job_type t)
-{
-    return t == ZEP_JOB_STRING || t == ZEP_JOB_CHOICE || t == ZEP_JOB_PATH;
-}
-
 static void put_double(struct zep_buf *b, double x)
 {
     char text[40];
@@ -52,6 +47,10 @@ int zep_job_value_text(const struct zep_job *job, const struct zep_job_key *key,
     case ZEP_JOB_BOOL:
         zep_buf_puts(b, *(const int *)field ? "true" : "false");
         break;
+    case ZEP_JOB_MAP:
+    case ZEP_JOB_ENV:
+    case ZEP_JOB_SECRETS:
+        break; /* has no value of its own */
     default:
         zep_yaml_emit_scalar(b, *(char *const *)field);
         break;
@@ -75,6 +74,34 @@ static const char *begin_line(struct zep_buf *b, const char *name, char section[
     return dot + 1;
 }
 
+static void put_origin(struct zep_buf *b, size_t start, const char *origin)
+{
+    int pad = 40 - (int)(b->len - start);
+
+    zep_buf_printf(b, "%*s# %s", pad > 1 ? pad : 1, "", origin);
+}
+
+static void put_map(struct zep_buf *b, const struct zep_job_key *key, const struct zep_job_map *map, int with_origin)
+{
+    for (int i = 0; i < map->n; i++) {
+        const struct zep_job_pair *p = &map->pair[i];
+        const char *arg = key->type == ZEP_JOB_SECRETS ? strchr(p->value, ':') : NULL;
+        size_t start = b->len;
+
+        zep_buf_puts(b, "    ");
+        zep_yaml_emit_scalar(b, p->name);
+        if (arg)
+            zep_buf_printf(b, ": {%.*s: ", (int)(arg - p->value), p->value);
+        else
+            zep_buf_puts(b, ": ");
+        zep_yaml_emit_scalar(b, arg ? arg + 1 : p->value);
+        zep_buf_puts(b, arg ? "}" : "");
+        if (with_origin)
+            put_origin(b, start, p->origin);
+        zep_buf_puts(b, "\n");
+    }
+}
+
 int zep_job_to_yaml(const struct zep_job *job, int with_origin, struct zep_buf *b, struct zep_error *err)
 {
     int n;
@@ -82,17 +109,20 @@ int zep_job_to_yaml(const struct zep_job *job, int with_origin, struct zep_buf *
     char section[64] = "";
 
     for (int i = 0; i < n; i++) {
-        size_t start = b->len;
         const char *last = begin_line(b, key[i].name, section, "");
+        size_t start = b->len - (strchr(key[i].name, '.') ? 2 : 0);
+        const struct zep_job_map *map = job_is_map(key[i].type) ? job_field(job, &key[i]) : NULL;
 
-        start = with_origin && b->data ? b->len - (strchr(key[i].name, '.') ? 2 : 0) : start;
-        zep_buf_printf(b, "%s: ", last);
-        zep_job_value_text(job, &key[i], b);
-        if (with_origin) {
-            int pad = 40 - (int)(b->len - start);
-
-            zep_buf_printf(b, "%*s# %s", pad > 1 ? pad : 1, "", ((const struct job_full *)job)->origin[i]);
+        zep_buf_printf(b, "%s:", last);
+        if (map && map->n) {
+            zep_buf_puts(b, "\n");
+            put_map(b, &key[i], map, with_origin);
+            continue;
         }
+        zep_buf_puts(b, map ? " {}" : " ");
+        zep_job_value_text(job, &key[i], b);
+        if (with_origin)
+            put_origin(b, start, ((const struct job_full *)job)->origin[i].text);
         zep_buf_puts(b, "\n");
     }
     return zep_buf_ok(b, err);
@@ -123,7 +153,7 @@ int zep_job_template(struct zep_buf *b, struct zep_error *err)
                 *p == '|' ? zep_buf_puts(b, ", ") : zep_buf_add(b, p, 1);
         }
         zep_buf_printf(b, "\n%s%s: ", dot ? "  " : "", dot ? dot + 1 : key[i].name);
-        if (is_text_type(key[i].type))
+        if (job_is_text(key[i].type))
             zep_yaml_emit_scalar(b, key[i].dflt);
         else
             zep_buf_puts(b, key[i].dflt);

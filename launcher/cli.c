@@ -52,11 +52,9 @@ int zep_cli_next(const struct cli *cli, int argc, char **argv)
     return c;
 }
 
-int zep_cli_fail(const struct zep_error *err)
+int zep_cli_fail_text(const char *text, int code)
 {
-    const char *line = err->text;
-
-    for (;;) {
+    for (const char *line = text;;) {
         size_t len = strcspn(line, "\n");
 
         zep_log(ZEP_LOG_ERROR, "%.*s", (int)len, line);
@@ -64,7 +62,12 @@ int zep_cli_fail(const struct zep_error *err)
             break;
         line += len + 1;
     }
-    return zep_exit_status(err->code);
+    return zep_exit_status(code);
+}
+
+int zep_cli_fail(const struct zep_error *err)
+{
+    return zep_cli_fail_text(err->text, err->code);
 }
 
 int zep_cli_usage(const struct cli *cli, const char *fmt, ...)

@@ -19,6 +19,7 @@ struct cli {
 int zep_cli_next(const struct cli *cli, int argc, char **argv);
 /* Prints the error, one line of stderr for each line of text, and returns the exit status that belongs to it. */
 int zep_cli_fail(const struct zep_error *err);
+int zep_cli_fail_text(const char *text, int code); /* the same for a text of any length */
 /* A mistake in the command line: "zeppelin VERB: text"; returns 2. */
 int zep_cli_usage(const struct cli *cli, const char *fmt, ...) ZEP_PRINTF(2, 3);
 /* Text to standard output, or to a file that is complete or absent. path NULL or "-": stdout. */

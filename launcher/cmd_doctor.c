@@ -129,6 +129,7 @@ static int gather(const struct args *a, const struct zep_job *job, struct zep_do
 static int load_job(const struct args *a, struct zep_doctor *d, struct zep_job **out, struct zep_error *err)
 {
     struct zep_job *checked = NULL; /* the check fills in what is 'auto' */
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
     struct zep_error why;
     int rc;
 
@@ -136,8 +137,10 @@ static int load_job(const struct args *a, struct zep_doctor *d, struct zep_job *
         return ZEP_OK;
     if ((rc = zep_job_load(a->job, NULL, 0, out, err)) < 0 || (rc = zep_job_load(a->job, NULL, 0, &checked, err)) < 0)
         return rc;
-    if (zep_precheck_check(checked, &why) < 0)
+    zep_precheck_check(checked, &m);
+    if (zep_mistakes_error(&m, &why) < 0)
         zep_doctor_say(d, ZEP_FINDING_ERROR, "job", "mend the job file (zeppelin job check)", "%s", why.text);
+    zep_mistakes_free(&m);
     zep_job_free(checked);
     return ZEP_OK;
 }

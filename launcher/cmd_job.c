@@ -10,9 +10,9 @@
 #include "launcher/cli.h"
 #include "launcher/precheck.h"
 
-enum { OPT_SET = 256 };
+enum { OPT_SET = 256, OPT_JSON };
 
-static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 static const struct cli cli = {
     "job",
@@ -23,9 +23,11 @@ static const struct cli cli = {
     "init   writes a job file with every key, its default and its meaning\n"
     "check  says whether a job file is right, or all that is wrong with it: also whether the data sets and the\n"
     "       topology are there, and go together\n"
-    "show   prints every value and where it comes from\n"
+    "show   prints every value and where it comes from: the default, the site file and its profile, your\n"
+    "       config.yaml, the job file, --set\n"
     "\n"
     "  --set KEY=VALUE    sets a key, as in --set train.steps=100; may be repeated\n"
+    "  --json             show: as JSON, with the layer that each value comes from\n"
     "  -o, --output FILE  where to write (default: standard output)\n"
     "  -h, --help\n",
     options,
@@ -34,7 +36,7 @@ static const struct cli cli = {
 struct args {
     const char *out, *file;
     const char **set;
-    int n_set;
+    int n_set, json;
 };
 
 static int init(const struct args *a, struct zep_error *err)
@@ -48,7 +50,32 @@ static int init(const struct args *a, struct zep_error *err)
     return rc;
 }
 
-static int check_or_show(const struct args *a, int show, struct zep_error *err)
+/* Returns the exit status. */
+static int check(const struct args *a)
+{
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct zep_job *job = NULL;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_error err;
+    int rc = zep_job_read(a->file, a->set, a->n_set, &m, &job, &err), status = 0;
+
+    if (rc == ZEP_OK) {
+        zep_precheck_check(job, &m);
+        rc = zep_buf_ok(&m.text, &err);
+    }
+    if (rc == ZEP_OK && m.n) {
+        status = zep_cli_fail_text(m.text.data, m.code);
+    } else if (rc == ZEP_OK) {
+        zep_buf_printf(&b, "%s: ok\n", a->file);
+        rc = zep_cli_write(a->out, &b, &err);
+    }
+    zep_mistakes_free(&m);
+    zep_buf_free(&b);
+    zep_job_free(job);
+    return rc < 0 ? zep_cli_fail(&err) : status;
+}
+
+static int show(const struct args *a, struct zep_error *err)
 {
     struct zep_buf b = ZEP_BUF_INIT;
     struct zep_job *job = NULL;
@@ -56,15 +83,7 @@ static int check_or_show(const struct args *a, int show, struct zep_error *err)
 
     if ((rc = zep_job_load(a->file, a->set, a->n_set, &job, err)) < 0)
         return rc;
-    if (!show)
-        rc = zep_precheck_check(job, err);
-    if (rc < 0)
-        ; /* told below */
-    else if (show)
-        rc = zep_job_to_yaml(job, 1, &b, err);
-    else
-        zep_buf_printf(&b, "%s: ok\n", a->file);
-    if (rc == ZEP_OK)
+    if ((rc = a->json ? zep_job_to_json(job, &b, err) : zep_job_to_yaml(job, 1, &b, err)) == ZEP_OK)
         rc = zep_cli_write(a->out, &b, err);
     zep_buf_free(&b);
     zep_job_free(job);
@@ -76,13 +95,15 @@ int cmd_job(int argc, char **argv)
     struct args a = {.set = zep_calloc((size_t)argc, sizeof *a.set)};
     struct zep_error err;
     const char *what;
-    int c, rc, show;
+    int c, rc;
 
     if (!a.set)
         return 1;
     while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
         if (c == OPT_SET)
             a.set[a.n_set++] = optarg;
+        else if (c == OPT_JSON)
+            a.json = 1;
         else if (c == 'o')
             a.out = optarg;
         else {
@@ -92,16 +113,18 @@ int cmd_job(int argc, char **argv)
     }
     what = optind < argc ? argv[optind] : "";
     a.file = optind + 1 < argc ? argv[optind + 1] : NULL;
-    show = !strcmp(what, "show");
-    if (argc - optind > 2) {
+    if (argc - optind > 2)
         rc = zep_cli_usage(&cli, "too many arguments");
-    } else if (!strcmp(what, "init") && !a.file) {
+    else if (a.json && strcmp(what, "show"))
+        rc = zep_cli_usage(&cli, "--json belongs to show");
+    else if (!strcmp(what, "init") && !a.file)
         rc = init(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
-    } else if (show || (!strcmp(what, "check") && a.file)) {
-        rc = check_or_show(&a, show, &err) < 0 ? zep_cli_fail(&err) : 0;
-    } else {
+    else if (!strcmp(what, "show"))
+        rc = show(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
+    else if (!strcmp(what, "check") && a.file)
+        rc = check(&a);
+    else
         rc = zep_cli_usage(&cli, *what ? "'%s': expected init, check FILE or show [FILE]" : "expected init, check FILE or show [FILE]%s", what);
-    }
     free(a.set);
     return rc;
 }

@@ -22,6 +22,8 @@ int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_
 
     if (!strcmp(job->cluster.where, "slurm") && !inside)
         return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is slurm, but this is no Slurm allocation: `zeppelin submit` hands the job to Slurm; or start it below salloc");
+    if (!strcmp(job->cluster.where, "k8s") && !getenv("KUBERNETES_SERVICE_HOST"))
+        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is k8s, but this is no pod: `--set cluster.where=local` runs it on this machine");
     *out = inside && strcmp(job->cluster.where, "local") ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL;
     return ZEP_OK;
 }

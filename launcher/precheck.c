@@ -14,36 +14,24 @@
 #include "planner/plan.h"
 #include "planner/workload.h"
 
-#define EARLY_S 60.0
-
 struct findings {
-    const struct zep_job *job;
-    struct zep_buf text;
-    enum zep_status code; /* of the first */
+    struct zep_job *job;
+    struct zep_mistakes *m;
 };
 
 /* Adds an error, with where the key got its value in front. */
 static void add(struct findings *f, const char *key, const struct zep_error *e)
 {
-    const char *origin = zep_job_origin(f->job, key);
-    int written = strcmp(origin, "default") != 0;
-
-    if (!f->code)
-        f->code = e->code;
-    zep_buf_printf(&f->text, "%s%s%s%s", f->text.len ? "\n" : "", written ? origin : "", written ? ": " : "", e->text);
+    zep_job_mistake(f->job, f->m, key, e->code, "%s", e->text);
 }
 
-/* Slurm signals up to a minute early: a job that is told to stop as soon as it begins would be requeued for ever. */
-static void check_time(struct findings *f)
+/* Nothing can be said of what hangs on a value that is not as meant. */
+static int in_doubt(const struct findings *f, const char *const *keys)
 {
-    double limit = f->job->cluster.time_s, grace = f->job->cluster.grace_s;
-    struct zep_error e;
-
-    if (limit <= 0 || limit > grace + EARLY_S)
-        return;
-    zep_error_set(&e, ZEP_EINVAL, "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins", limit, grace,
-                  grace + EARLY_S);
-    add(f, "cluster.time", &e);
+    for (; *keys; keys++)
+        if (zep_mistakes_doubt(f->m, *keys))
+            return 1;
+    return 0;
 }
 
 /* The first million tokens: a set of another vocabulary is found here; the ranks look at every token that they use. */
@@ -57,16 +45,6 @@ static int check_tokens(const struct zep_dataset *set, int64_t vocab, int64_t lo
         n += zep_dataset_len(set, i);
     }
     free(token);
-    return rc;
-}
-
-static int take(struct findings *f, struct zep_error *err)
-{
-    int rc = ZEP_OK;
-
-    if (f->code)
-        rc = zep_buf_ok(&f->text, err) < 0 ? ZEP_ENOMEM : zep_error_set(err, f->code, "%s", f->text.data);
-    zep_buf_free(&f->text);
     return rc;
 }
 
@@ -112,13 +90,18 @@ static void check_tp(struct findings *f)
     add(f, "cluster.tp", &e);
 }
 
-static int check_set(const struct zep_job *job, const char *prefix, int n_dev, struct zep_error *err)
+/* there_only: what the set is measured by is in doubt. */
+static int check_set(const struct zep_job *job, const char *prefix, int n_dev, int there_only, struct zep_error *err)
 {
     struct zep_dataset *set = NULL;
     struct zep_batches *batches = NULL;
     int64_t cut, longest = 0, hold = job->plan.capacity * n_dev;
     int rc;
 
+    if (there_only && (rc = zep_dataset_open(prefix, &set, err)) == ZEP_OK)
+        goto out;
+    if (there_only)
+        return rc;
     if ((rc = zep_dataset_open(prefix, &set, err)) < 0 || (rc = zep_dataset_limit(set, job->data.context, !strcmp(job->data.too_long, "cut"), &cut, err)) < 0 ||
         (rc = zep_batches_new(set, job->train.tokens, 0, &batches, err)) < 0)
         goto out;
@@ -138,30 +121,37 @@ out:
 /* n_dev: 0: not known. */
 static void check_data(struct findings *f, int n_dev)
 {
+    static const char *const needed[] = {"data.context", "data.too_long", "train.tokens", "plan.capacity", "model.vocab", NULL};
     const struct zep_job *job = f->job;
+    int doubt = in_doubt(f, needed);
     struct zep_error e;
 
-    if (!*job->data.train) {
+    if (zep_mistakes_doubt(f->m, "data.train")) {
+        ; /* told of */
+    } else if (!*job->data.train) {
         zep_error_set(&e, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set, as `zeppelin data` makes it");
         add(f, "data.train", &e);
-    } else if (check_set(job, job->data.train, n_dev, &e) < 0) {
+    } else if (check_set(job, job->data.train, n_dev, doubt, &e) < 0) {
         zep_error_prefix(&e, "data.train");
         add(f, "data.train", &e);
     }
-    if (*job->data.heldout && check_set(job, job->data.heldout, n_dev, &e) < 0) {
+    if (*job->data.heldout && !zep_mistakes_doubt(f->m, "data.heldout") && check_set(job, job->data.heldout, n_dev, doubt, &e) < 0) {
         zep_error_prefix(&e, "data.heldout");
         add(f, "data.heldout", &e);
     }
 }
 
 /* Devices in all, 0: the cluster is not as the job wants it. */
-static int check_cluster(struct findings *f, struct zep_job *job, struct zep_topo **topo_out)
+static int check_cluster(struct findings *f, struct zep_topo **topo_out)
 {
+    static const char *const needed[] = {"cluster.topology", "cluster.nodes", "cluster.devices", "cluster.tp", "cluster.where", NULL};
     struct zep_view *view = NULL;
     struct zep_error e;
     int n_dev = 0;
 
-    if (zep_inputs_cluster(job, topo_out, &view, &e) < 0)
+    if (in_doubt(f, needed))
+        return 0;
+    if (zep_inputs_cluster(f->job, topo_out, &view, &e) < 0)
         add(f, !strncmp(e.text, "cluster.nodes", 13) ? "cluster.nodes" : !strncmp(e.text, "cluster.devices", 15) ? "cluster.devices" : "cluster.topology", &e);
     else
         n_dev = view->n_dev;
@@ -169,18 +159,26 @@ static int check_cluster(struct findings *f, struct zep_job *job, struct zep_top
     return n_dev;
 }
 
+static int take(struct zep_mistakes *m, struct zep_error *err)
+{
+    int rc = zep_mistakes_error(m, err);
+
+    zep_mistakes_free(m);
+    return rc;
+}
+
 int zep_precheck_run(struct zep_job *job, struct zep_topo **topo_out, struct zep_error *err)
 {
-    struct findings f = {.job = job};
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct findings f = {job, &m};
     struct zep_topo *topo = NULL;
     int rc;
 
     check_method(&f);
-
     check_device(&f);
     check_tp(&f);
-    check_data(&f, check_cluster(&f, job, &topo));
-    if ((rc = take(&f, err)) < 0)
+    check_data(&f, check_cluster(&f, &topo));
+    if ((rc = take(&m, err)) < 0)
         zep_topo_free(topo);
     else
         *topo_out = topo;
@@ -189,62 +187,57 @@ int zep_precheck_run(struct zep_job *job, struct zep_topo **topo_out, struct zep
 
 int zep_precheck_submit(struct zep_job *job, struct zep_error *err)
 {
-    struct findings f = {.job = job};
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct findings f = {job, &m};
     struct zep_topo *topo = NULL;
-    struct zep_error e;
 
-    if (!strcmp(job->cluster.where, "local")) {
-        zep_error_set(&e, ZEP_EINVAL, "cluster.where is local: expected slurm or auto for a job that is submitted");
-        add(&f, "cluster.where", &e);
-    }
+    if (strcmp(job->cluster.where, "auto") && strcmp(job->cluster.where, "slurm"))
+        zep_job_mistake(job, &m, "cluster.where", ZEP_EINVAL, "cluster.where is %s: expected slurm or auto for a job that is submitted", job->cluster.where);
     if (!job->cluster.nodes)
         job->cluster.nodes = 1;
     if (!job->cluster.devices)
         job->cluster.devices = job->cluster.gpus_per_node;
-    if (!job->cluster.devices) {
-        zep_error_set(&e, ZEP_EINVAL, "cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node");
-        add(&f, "cluster.devices", &e);
-    }
-    check_time(&f);
+    if (!job->cluster.devices)
+        zep_job_mistake(job, &m, "cluster.devices", ZEP_EINVAL, "cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node");
     check_method(&f);
     check_tp(&f);
     if (strcmp(job->cluster.topology, "auto") && job->cluster.devices)
-        check_cluster(&f, job, &topo);
+        check_cluster(&f, &topo);
     zep_topo_free(topo);
     check_data(&f, (int)(job->cluster.nodes * job->cluster.devices));
-    return take(&f, err);
+    return take(&m, err);
 }
 
 /* Where the job may run here or as a batch job, numbers that do not fit this machine are worth a remark only. */
-static void remark_on_machine(const struct findings *f, struct zep_job *job)
+static void remark_on_machine(const struct findings *f)
 {
-    struct findings here = {.job = job};
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct findings here = {f->job, &m};
     struct zep_topo *topo = NULL;
 
-    if (f->code || zep_inputs_slurm_job() || strcmp(job->cluster.where, "auto") || (!job->cluster.nodes && !job->cluster.devices))
+    if (f->m->n || zep_inputs_slurm_job() || strcmp(f->job->cluster.where, "auto") || (!f->job->cluster.nodes && !f->job->cluster.devices))
         return;
-    check_cluster(&here, job, &topo);
-    if (here.code && here.text.data)
-        zep_log(ZEP_LOG_WARN, "`zeppelin run` on this machine would refuse: %s", here.text.data);
-    zep_buf_free(&here.text);
+    check_cluster(&here, &topo);
+    if (m.n && m.text.data)
+        zep_log(ZEP_LOG_WARN, "`zeppelin run` on this machine would refuse: %s", m.text.data);
+    zep_mistakes_free(&m);
     zep_topo_free(topo);
 }
 
-int zep_precheck_check(struct zep_job *job, struct zep_error *err)
+void zep_precheck_check(struct zep_job *job, struct zep_mistakes *m)
 {
-    struct findings f = {.job = job};
+    struct findings f = {job, m};
     struct zep_topo *topo = NULL;
     int n_dev = (int)(job->cluster.nodes * job->cluster.devices);
 
-    if (strcmp(job->cluster.where, "local"))
-        check_time(&f);
-    check_method(&f);
-    check_tp(&f);
+    if (!zep_mistakes_doubt(m, "plan.method"))
+        check_method(&f);
+    if (!zep_mistakes_doubt(m, "cluster.tp"))
+        check_tp(&f);
     if (strcmp(job->cluster.topology, "auto") || !strcmp(job->cluster.where, "local"))
-        n_dev = check_cluster(&f, job, &topo);
+        n_dev = check_cluster(&f, &topo);
     zep_topo_free(topo);
     check_data(&f, n_dev);
     if (!strcmp(job->cluster.topology, "auto"))
-        remark_on_machine(&f, job);
-    return take(&f, err);
+        remark_on_machine(&f);
 }

@@ -11,7 +11,8 @@
 int zep_precheck_run(struct zep_job *job, struct zep_topo **topo_out, struct zep_error *err);
 /* For `zeppelin submit`: the same but for the cluster, of which the job has to say how many devices a node it wants. Nodes that are 'auto' become one, devices that are 'auto' gpus_per_node. */
 int zep_precheck_submit(struct zep_job *job, struct zep_error *err);
-/* For `zeppelin job check`: what either would find. The cluster is looked at only where the job describes it: which one 'auto' will be is not known yet. */
-int zep_precheck_check(struct zep_job *job, struct zep_error *err);
+/* For `zeppelin job check`: what either would find. The cluster is looked at only where the job describes it: which one 'auto' will be is not known yet. m: what the
+ * job was read with; what is found is added, but for what hangs on a value that was mistaken. */
+void zep_precheck_check(struct zep_job *job, struct zep_mistakes *m);
 
 #endif

@@ -213,7 +213,7 @@ int zep_runfolder_load_job(const char *rundir, const char *const *sets, int n_se
         return rc;
     if (!(path = zep_fs_join(rundir, "job.yaml")))
         return zep_error_nomem(err, "job.yaml");
-    rc = zep_job_load(path, sets, n_set, job_out, err); /* complete: site and user files are overruled */
+    rc = zep_job_load_run(path, sets, n_set, job_out, err);
     free(path);
     return rc;
 }

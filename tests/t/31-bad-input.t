@@ -135,7 +135,11 @@ bad 2 "$e cluster.devices: 'auto': expected a number for a batch job (ranks a no
 bad 2 "$e data.train is not set: expected the prefix of a data set, as \`zeppelin data\` makes it" "a job without data" "$zeppelin" job check unset.yaml
 bad 2 "$e many.yaml:1: name: 'mine run': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit" "many mistakes" "$zeppelin" job check many.yaml
 is "$err" "$e many.yaml:1: name: 'mine run': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit
-$e many.yaml:3: model.kv_heads: '3': expected a divisor of model.heads (4)" "rules between keys are told together"
+$e many.yaml:3: model.kv_heads: '3': expected a divisor of model.heads (4)
+$e many.yaml:6: plan.method: 'tecp' (did you mean 'te-cp'?): \`zeppelin plan --help\` lists the methods
+$e many.yaml:2: cluster.topology: gone.yaml: No such file or directory
+$e many.yaml:5: data.train: gone/train.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx
+$e many.yaml:5: data.heldout: gone/heldout.idx: No such file or directory: expected a data set PREFIX.bin and PREFIX.idx" "all of it is told together: values, rules between them, what is not there"
 run "$zeppelin" job check --set name=mine --set model.kv_heads=2 many.yaml
 is "$status" 2 "what only shows outside of the file: status 2"
 is "$err" "$e many.yaml:6: plan.method: 'tecp' (did you mean 'te-cp'?): \`zeppelin plan --help\` lists the methods

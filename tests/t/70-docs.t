@@ -68,7 +68,7 @@ is "$(grep -o '^zeppelin [a-z]*' commands | sort -u | tr '\n' ' ')" "zeppelin ad
 while read -r command; do
     numbers='cat'
     case $command in
-    'zeppelin data'* | 'zeppelin run'*) numbers="sed s/[0-9][0-9.e+]*/N/g" ;;
+    'zeppelin data'* | 'zeppelin run'* | 'zeppelin job check'*) numbers="sed s/[0-9][0-9.e+]*/N/g" ;;
     esac
     case $command in
     'zeppelin run'*) [ -x "$build/zeppelin-rank" ] || { skip "README: $command" "built without MPI"; continue; } ;;

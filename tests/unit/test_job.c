@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/arena.h"
 #include "common/fs.h"
 #include "common/job.h"
 #include "common/rundir.h"
@@ -41,7 +42,7 @@ static struct zep_job *parse(const char *text, struct zep_error *err)
 START_TEST(good_jobs)
 {
     struct zep_error err = {0};
-    struct zep_job *job = parse("name: x\ntrain: {steps: 7, tokens: 8k, lr: 1e-2}\ncluster: {time: '01:30:00', nodes: auto, timeout: 90}\nmodel: {tied: false}\n", &err), *back;
+    struct zep_job *job = parse("name: x\ntrain: {steps: 7, tokens: 8k, lr: 1e-2}\ncluster: {time: '01:30:00', nodes: auto, timeout: 90, env: {B: \"x y\", A: '$A'}, secrets: {T: {file: /s}, U: {env: V}}}\nmodel: {tied: false}\n", &err), *back;
     struct zep_buf b = ZEP_BUF_INIT, again = ZEP_BUF_INIT;
 
     ck_assert_msg(job != NULL, "%s", err.text);
@@ -82,7 +83,7 @@ static const struct {
     {"train: {steps: 0}\n", "job.yaml:1: train.steps: '0': expected a whole number from 1 to 1099511627776"},
     {"cluster: {nodes: 0}\n", "job.yaml:1: cluster.nodes: '0': expected a whole number from 1 to 65536, or auto"},
     {"cluster: {devices: -1}\n", "job.yaml:1: cluster.devices: '-1': expected a whole number from 1 to 4096, or auto"},
-    {"cluster: {where: moon}\n", "job.yaml:1: cluster.where: 'moon': expected one of auto, local, slurm"},
+    {"cluster: {where: moon}\n", "job.yaml:1: cluster.where: 'moon': expected one of auto, local, slurm, k8s"},
     {"model: {tied: yes}\n", "job.yaml:1: model.tied: 'yes': expected true or false"},
     {"model: {heads: 6, kv_heads: 4}\n", "job.yaml:1: model.kv_heads: '4': expected a divisor of model.heads (6)"},
     {"model: {head_dim: 20}\n", "job.yaml:1: model.head_dim: '20': expected a multiple of 8"},
@@ -92,7 +93,26 @@ static const struct {
     {"train: {steps: 5}\nmodel: {hiden: 4}\nplan: {remap: 2}\n", "job.yaml:2: unknown key 'model.hiden' (did you mean 'model.hidden'?)\njob.yaml:3: plan.remap: '2': expected true or false"},
     {"name: a/b\ntrain: {step: 5, min_lr: 1}\nmodel: {head_dim: 20}\n",
      "job.yaml:2: unknown key 'train.step' (did you mean 'train.steps'?)\njob.yaml:1: name: 'a/b': expected 1 to 64 letters, digits, '.', '_' and '-', beginning with a letter or digit\n"
-     "job.yaml:3: model.head_dim: '20': expected a multiple of 8"},
+     "job.yaml:3: model.head_dim: '20': expected a multiple of 8\njob.yaml:2: train.min_lr: '1': expected at most train.lr (0.003)"},
+    {"cluster: {env: 5}\n", "job.yaml:1: cluster.env: expected names below it, as cluster.env.NAME"},
+    {"cluster: {env: [a]}\n", "job.yaml:1: cluster.env: expected names and values below it"},
+    {"cluster: {env: {A: [x]}}\n", "job.yaml:1: cluster.env.A: expected one value"},
+    {"cluster:\n  env:\n    1A: x\n", "job.yaml:3: cluster.env.1A: '1A' is no name of an environment variable: expected letters, digits and '_', not beginning with a digit"},
+    {"cluster: {env: {A: \"x\\ny\"}}\n", "job.yaml:1: cluster.env.A: a control character, or no valid UTF-8: expected text"},
+    {"cluster: {env: {MY_API_KEY: x}}\n",
+     "job.yaml:1: cluster.env.MY_API_KEY: looks like a secret, and would be written into the run folder: expected it in cluster.secrets, as MY_API_KEY: {env: NAME} or {file: PATH}"},
+    {"cluster: {secrets: {T: hunter2}}\n", "job.yaml:1: cluster.secrets.T: a secret is named here, never written: expected T: {env: NAME}, {file: PATH} or {k8s: SECRET/KEY}"},
+    {"cluster: {secrets: {T: {vault: x}}}\n", "job.yaml:1: cluster.secrets.T: expected {env: NAME}, {file: PATH} or {k8s: SECRET/KEY}"},
+    {"cluster: {secrets: {T: {env: 'a b'}}}\n", "job.yaml:1: cluster.secrets.T: env: 'a b': expected the name of an environment variable"},
+    {"cluster: {secrets: {T: {file: t}}}\n", "job.yaml:1: cluster.secrets.T: file: 't': expected an absolute path"},
+    {"cluster: {secrets: {T: {k8s: t}}}\n", "job.yaml:1: cluster.secrets.T: k8s: 't': expected SECRET/KEY, the name of a Kubernetes secret and of a key in it"},
+    {"cluster: {env: {T: x}, secrets: {T: {env: T}}}\n", "job.yaml:1: cluster.secrets.T: cluster.env has a variable of that name, too: expected one of them"},
+    {"cluster: {where: slurm, secrets: {T: {k8s: t/k}}}\n", "job.yaml:1: cluster.secrets.T: 'k8s:t/k': a Kubernetes secret, but cluster.where is slurm: expected {env: NAME} or {file: PATH}"},
+    {"cluster: {where: k8s, secrets: {T: {env: T}}}\n", "job.yaml:1: cluster.secrets.T: 'env:T': pods get secrets from the cluster: expected {k8s: SECRET/KEY}"},
+    {"cluster: {export: A=1}\n", "job.yaml:1: cluster.export: 'A=1': expected NONE, ALL, or names of variables divided by commas (values belong into cluster.env)"},
+    {"cluster: {export: 'NONE,A'}\n", "job.yaml:1: cluster.export: 'NONE,A': expected NONE, ALL, or names of variables divided by commas (values belong into cluster.env)"},
+    {"cluster: {time: 90s, grace: 40s}\n",
+     "job.yaml:1: cluster.time is 90 s and cluster.grace 40 s: expected a time limit above 100 s, for Slurm tells of its end up to a minute before the grace begins"},
     {"model: {heads: six, kv_heads: 3}\n", "job.yaml:1: model.heads: 'six': expected a whole number"},
 };
 
@@ -129,36 +149,194 @@ START_TEST(formats_and_sets)
 }
 END_TEST
 
-/* Later sources win: site, user, job, --set. */
-START_TEST(origins)
+static void write_file(const char *name, const char *text)
 {
-    static const char *const sets[] = {"train.warmup=4"};
-    char site[400], config[400], job_path[400];
-    struct zep_buf b = ZEP_BUF_INIT;
+    char file[400];
+    struct zep_error err;
+
+    snprintf(file, sizeof file, "%s/%s", dir, name);
+    ck_assert_msg(zep_fs_write_atomic(file, text, strlen(text), 0600, &err) == ZEP_OK, "%s", err.text);
+}
+
+/* Later sources win: defaults, site, profile, user, job, --set. NULL: no such file. */
+static const struct {
+    const char *site, *user, *job, *sets[3];
+    const char *want; /* lines that `job show` has, or the error; DIR is the folder */
+} layers[] = {
+    {"cluster: {account: site, qos: site, partition: site}\n", "cluster: {account: user, qos: user}\n", "cluster: {account: job}\n", {"train.warmup=4"},
+     "  partition: site                       # DIR/site.yaml:1\n  account: job                          # DIR/job.yaml:1\n  qos: user                             # DIR/zeppelin/config.yaml:1\n"},
+    {"profile: a\ncluster: {qos: q}\nprofiles:\n  a:\n    cluster: {partition: pa, env: {X: a, Y: a}}\n  b: {cluster: {partition: pb}}\n", NULL, "cluster: {env: {Y: j}}\n", {NULL},
+     "  profile: a                            # DIR/site.yaml:1\n|  partition: pa                         # DIR/site.yaml:5 (profile a)\n|  qos: q                                # DIR/site.yaml:2\n"
+     "|  env:\n    X: a                               # DIR/site.yaml:5 (profile a)\n    \"Y\": j                               # DIR/job.yaml:1\n"},
+    {"profile: a\nprofiles:\n  a: {cluster: {partition: pa}}\n  b: {cluster: {partition: pb}}\n", "cluster: {profile: b}\n", "train: {steps: 5}\n", {NULL},
+     "  profile: b                            # DIR/zeppelin/config.yaml:1\n|  partition: pb                         # DIR/site.yaml:4 (profile b)\n"},
+    {"profiles:\n  a: {cluster: {partition: pa}}\n  b: {cluster: {partition: pb}}\n", "cluster: {profile: b}\n", "cluster: {profile: b}\n", {"cluster.profile=a"},
+     "  profile: a                            # --set cluster.profile=a\n|  partition: pa                         # DIR/site.yaml:2 (profile a)\n"},
+    {"profiles:\n  a: {}\n  b: {}\n", NULL, "cluster:\n  profile: c\n", {NULL}, "!DIR/job.yaml:2: cluster.profile: 'c': expected one of the profiles of DIR/site.yaml: a or b"},
+    {NULL, NULL, "cluster:\n  profile: c\n", {NULL}, "!DIR/job.yaml:2: cluster.profile: 'c': there is no site file, and so no profile"},
+    {"train: {steps: 5}\n", NULL, "cluster:\n  profile: c\n", {NULL}, "!DIR/job.yaml:2: cluster.profile: 'c': DIR/site.yaml has no profiles"},
+    /* locks */
+    {"cluster: {partition: p}\nlocked: [cluster.partition,\n  cluster.qos, cluster.env]\n", NULL, "cluster:\n  partition: q\n  qos: x\n  env: {A: b}\n", {"cluster.partition=p"},
+     "!DIR/job.yaml:2: cluster.partition: 'q': locked to 'p' by DIR/site.yaml:2: take it out\nDIR/job.yaml:3: cluster.qos: 'x': locked to '' by DIR/site.yaml:3: take it out\n"
+     "DIR/job.yaml:4: cluster.env.A: 'b': locked to '' by DIR/site.yaml:3: take it out"},
+    {"contact: hpc@site\nprofile: g\nprofiles:\n  g:\n    cluster: {gpus_per_node: 8}\n    locked: [cluster.gpus_per_node]\n", NULL, "train: {steps: 3}\n", {"cluster.gpus_per_node=9"},
+     "!--set cluster.gpus_per_node=9: cluster.gpus_per_node: '9': locked to '8' by DIR/site.yaml:6 (profile g): take it out, or ask hpc@site"},
+    {"cluster: {env: {A: b, C: d}}\nlocked: [cluster.env.A]\n", NULL, "cluster: {env: {A: b, C: e}}\n", {NULL}, "  env:\n    A: b                               # DIR/job.yaml:1\n    C: e                               # DIR/job.yaml:1\n"},
+    {"locked: [cluster.partitions]\nprofiles: {}\n", NULL, "train: {steps: 3}\n", {NULL}, "!DIR/site.yaml:1: unknown key 'cluster.partitions' (did you mean 'cluster.partition'?)"},
+    {"locked: yes\n", NULL, "train: {steps: 3}\n", {NULL}, "!DIR/site.yaml:1: locked: expected a list of keys, as [cluster.account]"},
+    {"format: zeppelin-site/2.0\n", NULL, "train: {steps: 3}\n", {NULL}, "!the site file that ZEPPELIN_SITE names: DIR/site.yaml:1: format: "},
+    {"clutser: {partition: x}\n", NULL, "profile: x\n", {NULL}, "!DIR/site.yaml:1: unknown key 'clutser': `zeppelin job init` prints all keys\nDIR/job.yaml:1: unknown key 'profile'"},
+    /* nothing is expanded, and it is said */
+    {NULL, NULL, "run_root: $SCRATCH/runs\ndata: {train: '~/set', heldout: '${D}/x'}\ncluster:\n  mpi_args: --x $Y\n  setup: cd $HOME\n  env: {P: '$Q'}\n", {NULL},
+     "!DIR/job.yaml:1: run_root: '$SCRATCH/runs': $SCRATCH is not expanded: write the value out, or let your shell do it: --set run_root=\"$SCRATCH/runs\"\n"
+     "DIR/job.yaml:2: data.train: '~/set': '~' is not expanded: write the path out, or let your shell do it: --set data.train=\"$HOME/set\"\n"
+     "DIR/job.yaml:2: data.heldout: '${D}/x': ${D} is not expanded: write the value out, or let your shell do it: --set data.heldout=\"${D}/x\"\n"
+     "DIR/job.yaml:4: cluster.mpi_args: '--x $Y': $Y is not expanded: write the value out, or let your shell do it: --set cluster.mpi_args=\"--x $Y\"\n"
+     "DIR/job.yaml:6: cluster.env.P: '$Q': $Q is not expanded: write the value out, or set the variable in cluster.setup, which a shell runs"},
+    {NULL, NULL, "run_root: 'a $(b) 5$ $1 `c`'\n", {NULL}, "run_root: a $(b) 5$ $1 `c`           # DIR/job.yaml:1\n"},
+    {NULL, NULL, "cluster:\n  where: local\n  gpus_per_node: 2\n", {NULL},
+     "!DIR/job.yaml:3: cluster.gpus_per_node: '2': GPUs are asked of Slurm or Kubernetes, but cluster.where is local: take it out (cluster.devices says how many ranks a node)"},
+    {"cluster: {gpus_per_node: 2}\n", NULL, "cluster: {where: local}\n", {NULL}, "  gpus_per_node: 2                      # DIR/site.yaml:1\n"},
+    {NULL, NULL, "train: {steps: 3}\n", {"cluster.secrets.T=hunter2", "cluster.secret.T=hunter2"},
+     "!--set cluster.secrets.T: cluster.secrets.T: a secret is named here, never written: expected T: {env: NAME}, {file: PATH} or {k8s: SECRET/KEY}\n--set cluster.secret.T: unknown key 'cluster.secret.T'"},
+};
+
+/* text with DIR in place of the folder's name */
+static void neutral(const char *text, struct zep_buf *out)
+{
+    for (const char *p; (p = strstr(text, dir)); text = p + strlen(dir)) {
+        zep_buf_add(out, text, (size_t)(p - text));
+        zep_buf_puts(out, "DIR");
+    }
+    zep_buf_puts(out, text);
+}
+
+static char *squeeze(const char *text, size_t len)
+{
+    char *out = zep_calloc(len + 1, 1);
+
+    for (size_t i = 0, n = 0; i < len; i++)
+        if (text[i] != ' ' || !n || out[n - 1] != ' ')
+            out[n++] = text[i];
+    return out;
+}
+
+/* Every part of want, divided by '|', is in text; how many blanks there are does not count. */
+static void ck_has(const char *text, const char *want)
+{
+    char *flat = squeeze(text, strlen(text));
+
+    while (*want) {
+        size_t len = strcspn(want, "|");
+        char *part = squeeze(want, len);
+
+        ck_assert_msg(strstr(flat, part) != NULL, "'%s' is not in:\n%s", part, text);
+        free(part);
+        want += len + (want[len] == '|');
+    }
+    free(flat);
+}
+
+START_TEST(layers_of_values)
+{
+    struct zep_buf b = ZEP_BUF_INIT, got = ZEP_BUF_INIT;
+    char path[400];
+    struct zep_error err = {0};
+    struct zep_job *job = NULL;
+    int n_set = 0, rc;
+
+    snprintf(path, sizeof path, "%s/zeppelin", dir);
+    ck_assert_int_eq(zep_fs_mkdir_p(path, &err), ZEP_OK);
+    setenv("XDG_CONFIG_HOME", dir, 1);
+    if (layers[_i].site) {
+        write_file("site.yaml", layers[_i].site);
+        snprintf(path, sizeof path, "%s/site.yaml", dir);
+        setenv("ZEPPELIN_SITE", path, 1);
+    }
+    if (layers[_i].user)
+        write_file("zeppelin/config.yaml", layers[_i].user);
+    write_file("job.yaml", layers[_i].job);
+    snprintf(path, sizeof path, "%s/job.yaml", dir);
+    while (n_set < 3 && layers[_i].sets[n_set])
+        n_set++;
+    rc = zep_job_load(path, layers[_i].sets, n_set, &job, &err);
+    if (layers[_i].want[0] == '!') {
+        ck_assert_msg(rc < 0, "case %d was taken", _i);
+        neutral(err.text, &got);
+        ck_has(got.data, layers[_i].want + 1);
+        zep_buf_free(&got);
+        return;
+    }
+    ck_assert_msg(rc == ZEP_OK, "case %d: %s", _i, err.text);
+    ck_assert_int_eq(zep_job_to_yaml(job, 1, &b, &err), ZEP_OK);
+    neutral(b.data, &got);
+    ck_has(got.data, layers[_i].want);
+    zep_buf_free(&b);
+    zep_buf_free(&got);
+    /* the same as JSON, and as a run folder keeps it */
+    ck_assert_int_eq(zep_job_to_json(job, &b, &err), ZEP_OK);
+    ck_assert_ptr_nonnull(strstr(b.data, "\"from\": \"default\""));
+    zep_buf_free(&b);
+    ck_assert_int_eq(zep_job_to_yaml(job, 0, &b, &err), ZEP_OK);
+    zep_job_free(job);
+    write_file("resolved.yaml", b.data);
+    snprintf(path, sizeof path, "%s/resolved.yaml", dir);
+    ck_assert_msg(zep_job_load_run(path, NULL, 0, &job, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(zep_job_to_yaml(job, 0, &got, &err), ZEP_OK);
+    ck_assert_str_eq(b.data, got.data);
+    zep_job_free(job);
+    zep_buf_free(&b);
+    zep_buf_free(&got);
+}
+END_TEST
+
+/* The job of a run folder: neither site nor user change it; what is locked stays so. */
+START_TEST(runs_keep_their_job)
+{
+    static const char *const locked[] = {"cluster.partition=other"}, *const free_one[] = {"train.steps=9"}, *const profile[] = {"cluster.profile=b"};
+    char site[400], path[400];
     struct zep_error err;
     struct zep_job *job;
 
     snprintf(site, sizeof site, "%s/site.yaml", dir);
-    snprintf(config, sizeof config, "%s/zeppelin", dir);
-    snprintf(job_path, sizeof job_path, "%s/job.yaml", dir);
-    ck_assert_int_eq(zep_fs_mkdir_p(config, &err), ZEP_OK);
-    snprintf(config, sizeof config, "%s/zeppelin/config.yaml", dir);
+    snprintf(path, sizeof path, "%s/run.yaml", dir);
     setenv("ZEPPELIN_SITE", site, 1);
-    setenv("XDG_CONFIG_HOME", dir, 1);
-    ck_assert_int_eq(zep_fs_write_atomic(site, "cluster: {account: site, qos: site, partition: site}\n", 53, 0600, &err), ZEP_OK);
-    ck_assert_int_eq(zep_fs_write_atomic(config, "cluster: {account: user, qos: user}\n", 36, 0600, &err), ZEP_OK);
-    ck_assert_int_eq(zep_fs_write_atomic(job_path, "cluster: {account: job}\n", 24, 0600, &err), ZEP_OK);
-    ck_assert_msg(zep_job_load(job_path, sets, 1, &job, &err) == ZEP_OK, "%s", err.text);
-    ck_assert_str_eq(job->cluster.partition, "site");
-    ck_assert_str_eq(job->cluster.qos, "user");
-    ck_assert_str_eq(job->cluster.account, "job");
-    ck_assert_int_eq(zep_job_to_yaml(job, 1, &b, &err), ZEP_OK);
-    ck_assert_ptr_nonnull(strstr(b.data, "site.yaml:1"));
-    ck_assert_ptr_nonnull(strstr(b.data, "config.yaml:1"));
-    ck_assert_ptr_nonnull(strstr(b.data, "--set train.warmup=4"));
-    ck_assert_ptr_nonnull(strstr(b.data, "# default"));
-    zep_buf_free(&b);
+    write_file("site.yaml", "cluster: {qos: site}\nprofiles: {a: {locked: [cluster.partition]}}\n");
+    write_file("run.yaml", "run_root: /x/$HOME\ncluster: {partition: mine, profile: a}\n");
+    ck_assert_msg(zep_job_load_run(path, free_one, 1, &job, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_str_eq(job->cluster.qos, "");
+    ck_assert_str_eq(job->run_root, "/x/$HOME");
+    ck_assert_int_eq(job->train.steps, 9);
     zep_job_free(job);
+    ck_assert_int_eq(zep_job_load_run(path, locked, 1, &job, &err), ZEP_EINVAL);
+    ck_has(err.text, "--set cluster.partition=other: cluster.partition: 'other': locked to 'mine' by ");
+    ck_assert_int_eq(zep_job_load_run(path, profile, 1, &job, &err), ZEP_EINVAL);
+    ck_has(err.text, "a run that is resumed keeps its values");
+    write_file("site.yaml", "profiles: [\n"); /* of no matter to a run that is only resumed */
+    ck_assert_msg(zep_job_load_run(path, NULL, 0, &job, &err) == ZEP_OK, "%s", err.text);
+    zep_job_free(job);
+    setenv("ZEPPELIN_SITE", "/nonexistent/site.yaml", 1);
+    ck_assert_int_eq(zep_job_load(path, NULL, 0, &job, &err), ZEP_ENOENT);
+    ck_assert_str_eq(err.text, "the site file that ZEPPELIN_SITE names: /nonexistent/site.yaml: No such file or directory");
+}
+END_TEST
+
+/* More mistakes than an error holds: the first ones whole, and how many more. */
+START_TEST(many_mistakes)
+{
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct zep_error err;
+    const char *more;
+
+    ck_assert_int_eq(zep_mistakes_error(&m, &err), ZEP_OK);
+    for (int i = 0; i < 100; i++)
+        zep_mistakes_add(&m, i == 7 ? "a.b" : NULL, i ? ZEP_EIO : ZEP_EINVAL, "mistake %d%60s", i, "");
+    ck_assert_int_eq(zep_mistakes_error(&m, &err), ZEP_EINVAL);
+    more = strrchr(err.text, '\n');
+    ck_assert_ptr_nonnull(more);
+    ck_assert_str_eq(more, "\n... and 74 more: `zeppelin job check` tells all");
+    ck_assert(zep_mistakes_doubt(&m, "a.b") && zep_mistakes_doubt(&m, "a.") && !zep_mistakes_doubt(&m, "a.bc") && !zep_mistakes_doubt(&m, "b") && !zep_mistakes_doubt(&m, "a"));
+    zep_mistakes_free(&m);
 }
 END_TEST
 
@@ -321,7 +499,9 @@ int main(void)
     tcase_add_test(t, good_jobs);
     tcase_add_loop_test(t, bad_job, 0, (int)(sizeof bad_jobs / sizeof bad_jobs[0]));
     tcase_add_test(t, formats_and_sets);
-    tcase_add_test(t, origins);
+    tcase_add_loop_test(t, layers_of_values, 0, (int)(sizeof layers / sizeof layers[0]));
+    tcase_add_test(t, runs_keep_their_job);
+    tcase_add_test(t, many_mistakes);
     tcase_add_test(t, run_folders);
     tcase_add_test(t, locks);
     tcase_add_test(t, locks_of_jobs);
