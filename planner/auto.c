@@ -21,6 +21,8 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         if (!strcmp(own.method, "auto"))
             continue;
         rc = zep_methods()[i]->build(view, len, n, &own, &plan, err);
+        if (rc == ZEP_OK && (rc = zep_plan_hold(plan, err)) < 0)
+            zep_plan_free(plan);
         if (rc == ZEP_EUNSUPPORTED)
             continue;
         if (rc == ZEP_OK)

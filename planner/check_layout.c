@@ -191,8 +191,10 @@ static int check_derived(struct check *ck)
         if (p->attn_tok[d] != ck->dev[d].attn.n_row || p->lin_tok[d] != ck->dev[d].lin.n_row)
             return bad_layout(ck, "device %d: plan says %lld tokens for attention and %lld in the linear layout, expected %lld and %lld", d, (long long)p->attn_tok[d],
                               (long long)p->lin_tok[d], (long long)ck->dev[d].attn.n_row, (long long)ck->dev[d].lin.n_row);
-        if (ck->dev[d].attn.n_row > p->capacity_tok)
-            return bad_layout(ck, "device %d: %lld tokens in its attention layout, capacity %lld", d, (long long)ck->dev[d].attn.n_row, (long long)p->capacity_tok);
+        if (ck->dev[d].attn.n_row > zep_plan_capacity(p, d))
+            return bad_layout(ck, "device %d: %lld tokens in its attention layout, capacity %lld", d, (long long)ck->dev[d].attn.n_row, (long long)zep_plan_capacity(p, d));
+        if (ck->dev[d].lin.n_row > zep_plan_capacity(p, d))
+            return bad_layout(ck, "device %d: %lld tokens in its linear layout, capacity %lld", d, (long long)ck->dev[d].lin.n_row, (long long)zep_plan_capacity(p, d));
         if (p->dev_slot0[d] != k || p->dev_slot0[d + 1] < k || p->dev_slot0[d + 1] > p->n_member)
             return bad_layout(ck, "device %d: memberships [%d, %d) are out of place", d, (int)p->dev_slot0[d], (int)p->dev_slot0[d + 1]);
         for (; k < p->dev_slot0[d + 1]; k++) {

@@ -23,6 +23,8 @@ static int check_devices(struct check *ck)
     if (p->n_dev < 1 || p->n_node < 1 || p->tp < 1)
         return bad(ck, "plan has %d devices, %d nodes, %d ranks a device: expected at least one of each", p->n_dev, p->n_node, p->tp);
     for (int d = 0; d < p->n_dev; d++) {
+        if (p->dev_capacity && (p->dev_capacity[d] < 0 || p->dev_capacity[d] > p->capacity_tok))
+            return bad(ck, "device %d: capacity %lld: expected 0 to %lld, the largest", d, (long long)p->dev_capacity[d], (long long)p->capacity_tok);
         if (p->dev_node[d] < 0 || p->dev_node[d] >= p->n_node)
             return bad(ck, "device %d is in node %d: the plan has nodes 0 to %d", d, (int)p->dev_node[d], p->n_node - 1);
         if (d && p->dev_node[d] < p->dev_node[d - 1])

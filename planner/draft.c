@@ -202,9 +202,31 @@ static void fill_rings(const struct zep_draft *draft, const int64_t *len, const 
     }
 }
 
+/* One number where all are equal. */
+static int set_capacities(const struct zep_plan_opts *opts, struct zep_plan *plan, struct zep_error *err)
+{
+    int64_t lo = zep_opts_capacity(opts, 0), hi = lo;
+
+    for (int d = 1; d < plan->n_dev; d++) {
+        int64_t c = zep_opts_capacity(opts, d);
+
+        lo = c < lo ? c : lo;
+        hi = c > hi ? c : hi;
+    }
+    plan->capacity_tok = hi;
+    if (lo == hi)
+        return ZEP_OK;
+    if (!(plan->dev_capacity = zep_calloc((size_t)plan->n_dev, sizeof *plan->dev_capacity)))
+        return zep_error_nomem(err, "plan");
+    for (int d = 0; d < plan->n_dev; d++)
+        plan->dev_capacity[d] = zep_opts_capacity(opts, d);
+    return ZEP_OK;
+}
+
 static int new_plan(const struct zep_view *view, const struct zep_plan_opts *opts, const struct zep_draft *draft, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan *plan = zep_calloc(1, sizeof *plan);
+    int rc;
 
     if (!plan)
         return zep_error_nomem(err, "plan");
@@ -212,7 +234,6 @@ static int new_plan(const struct zep_view *view, const struct zep_plan_opts *opt
     plan->n_dev = view->n_dev;
     plan->n_node = view->n_node;
     plan->tp = opts->tp < 1 ? 1 : opts->tp;
-    plan->capacity_tok = opts->capacity_tok;
     plan->n_seq = draft->n_seq;
     plan->dev_node = zep_calloc((size_t)view->n_dev, sizeof *plan->dev_node);
     plan->seq = zep_calloc((size_t)draft->n_seq + 1, sizeof *plan->seq);
@@ -225,19 +246,32 @@ static int new_plan(const struct zep_view *view, const struct zep_plan_opts *opt
     }
     for (int d = 0; d < view->n_dev; d++)
         plan->dev_node[d] = view->dev_node[d];
+    if ((rc = set_capacities(opts, plan, err)) < 0) {
+        zep_plan_free(plan);
+        return rc;
+    }
     *plan_out = plan;
     return ZEP_OK;
+}
+
+/* Devices of different speed? */
+static int differ(const struct zep_view *view)
+{
+    for (int d = 1; d < view->n_dev; d++)
+        if (zep_view_speed(view, d) != zep_view_speed(view, 0))
+            return 1;
+    return 0;
 }
 
 static int remap(const struct zep_view *view, const struct zep_plan_opts *opts, const struct zep_draft *draft, struct zep_plan *plan, struct zep_error *err)
 {
     int64_t *want = NULL;
-    int rc;
+    int rc, by_speed = !strcmp(plan->method, "zeppelin") && differ(view);
 
-    if (draft->spread != ZEP_SPREAD_EQUAL) {
+    if (draft->spread != ZEP_SPREAD_EQUAL || plan->dev_capacity || by_speed) {
         if (!(want = zep_calloc((size_t)view->n_dev, sizeof *want)))
             return zep_error_nomem(err, "remapping");
-        zep_remap_targets(view, plan->attn_tok, draft, opts->capacity_tok, want);
+        zep_remap_targets(view, plan->attn_tok, draft, opts, by_speed, want);
     }
     rc = zep_plan_remap(view, plan->attn_tok, want, plan, err);
     free(want);

@@ -19,7 +19,7 @@ int zep_groups_init(struct zep_groups *g, const struct zep_view *view, const int
 {
     int64_t (*key)[2] = zep_calloc((size_t)n + 1, sizeof *key);
 
-    *g = (struct zep_groups){.view = view, .cost = zep_estimate_cost(opts), .len = len, .n_seq = n, .cap = opts->capacity_tok};
+    *g = (struct zep_groups){.view = view, .cost = zep_estimate_cost(opts), .len = len, .n_seq = n, .cap = opts->capacity_tok, .opts = opts};
     g->sorted = zep_calloc((size_t)n + 1, sizeof *g->sorted);
     g->dev0 = zep_calloc((size_t)view->n_dev + 1, sizeof *g->dev0);
     g->load_s = zep_calloc((size_t)view->n_dev, sizeof *g->load_s);
@@ -85,6 +85,15 @@ static double seconds(const struct zep_groups *g, int64_t len, int i)
     return (travel > attn ? travel : attn) + (double)len / size * zep_estimate_token(g->cost);
 }
 
+int64_t zep_groups_room(const struct zep_groups *g, int i)
+{
+    int64_t least = g->cap;
+
+    for (int d = g->dev0[i]; d < g->dev0[i + 1]; d++)
+        least = zep_opts_capacity(g->opts, d) < least ? zep_opts_capacity(g->opts, d) : least;
+    return least * (g->dev0[i + 1] - g->dev0[i]);
+}
+
 int zep_groups_pack(struct zep_groups *g)
 {
     for (int i = 0; i < g->n; i++) {
@@ -100,7 +109,7 @@ int zep_groups_pack(struct zep_groups *g)
             int size = g->dev0[i + 1] - g->dev0[i], nodes = n_node_of(g, i);
             double s;
 
-            if (g->tok[i] + len > g->cap * size)
+            if (g->tok[i] + len > (g->opts->dev_capacity ? zep_groups_room(g, i) : g->cap * size))
                 continue;
             if (size != last_size || nodes != last_nodes) {
                 last_s = seconds(g, len, i);
@@ -192,7 +201,7 @@ int zep_groups_join(struct zep_groups *g, int i)
 int zep_groups_holds(const struct zep_plan *plan)
 {
     for (int d = 0; d < plan->n_dev; d++)
-        if (plan->attn_tok[d] > plan->capacity_tok)
+        if (plan->attn_tok[d] > zep_plan_capacity(plan, d))
             return 0;
     return 1;
 }

@@ -10,7 +10,8 @@ struct zep_groups {
     const struct zep_cost *cost;
     const int64_t *len;
     int n_seq;
-    int64_t cap;        /* tokens a device */
+    int64_t cap;        /* tokens a device, at most */
+    const struct zep_plan_opts *opts;
     int32_t *sorted;    /* [n_seq] by descending length */
     int n;              /* groups: devices [dev0[i], dev0[i + 1]) */
     int32_t *dev0;      /* [n_dev + 1] */
@@ -21,6 +22,8 @@ struct zep_groups {
 
 int zep_groups_init(struct zep_groups *g, const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err);
 void zep_groups_free(struct zep_groups *g);
+/* Tokens that group i holds, every member as many: its smallest decides. */
+int64_t zep_groups_room(const struct zep_groups *g, int i);
 /* Devices a node where all nodes have as many, else 0. */
 int zep_groups_per_node(const struct zep_view *view);
 /* Groups of one size: 1 where the size divides a node, or is whole nodes that divide the cluster, or is everything. */

@@ -16,7 +16,9 @@ struct part {
     const struct zep_view *view;
     const int64_t *len;
     int n;
-    int64_t cap; /* tokens a device */
+    const struct zep_plan_opts *opts;
+    int64_t cap;         /* tokens of the largest device */
+    int64_t *node_cap;   /* [n_node] of all devices of a node */
     struct zep_draft draft;
     int32_t *sorted;     /* [n] by descending length */
     int64_t *dev_tok;    /* [n_dev] */
@@ -111,7 +113,7 @@ static int place(struct part *p, int seq, int g)
         return set;
     rot = p->draft.sets.set[set].rot;
     for (int m = 0; m < g; m++)
-        if (p->dev_tok[p->item[m]] + zep_member_tokens(len, g, rot, m) > p->cap)
+        if (p->dev_tok[p->item[m]] + zep_member_tokens(len, g, rot, m) > zep_opts_capacity(p->opts, p->item[m]))
             return NO_FIT;
     zep_draft_place(&p->draft, seq, len, set);
     for (int m = 0; m < g; m++) {
@@ -141,7 +143,7 @@ static int64_t ceil_div128(__int128 a, __int128 b)
 static int place_inter(struct part *p, int seq, int64_t total, int max_devs)
 {
     int n_node = p->view->n_node, rc = NO_FIT;
-    int64_t len = p->len[seq], k = ceil_div128((__int128)len * n_node, total), k_fit = ceil_div128(len, (__int128)max_devs * p->cap);
+    int64_t len = p->len[seq], k = ceil_div128((__int128)len * n_node, total), k_fit = ceil_div128(len, (__int128)max_devs * p->cap); /* the least that could be enough */
 
     for (k = k > k_fit ? k : k_fit; k <= n_node && rc == NO_FIT; k++) {
         for (int i = 0; i < n_node; i++)
@@ -165,7 +167,7 @@ static int place_whole(struct part *p, int seq)
     int best = -1;
 
     for (int i = 0; i < p->view->n_node; i++)
-        if (p->node_tok[i] + p->len[seq] <= p->cap * node_devs(p, i) && (best < 0 || node_less(p, i, best)))
+        if (p->node_tok[i] + p->len[seq] <= p->node_cap[i] && (best < 0 || node_less(p, i, best)))
             best = i;
     if (best < 0)
         return NO_FIT;
@@ -209,7 +211,7 @@ static int with_room(struct part *p, int node, int64_t n)
     int count = 0;
 
     for (int d = p->view->node_dev0[node]; d < p->view->node_dev0[node + 1]; d++)
-        if (p->dev_tok[d] + n <= p->cap)
+        if (p->dev_tok[d] + n <= zep_opts_capacity(p->opts, d))
             p->pick[count++] = d;
     return count;
 }
@@ -321,7 +323,7 @@ static int fit(struct part *p)
     int n_inter, rc;
 
     for (int i = 0; i < p->view->n_node; i++)
-        s1 = node_devs(p, i) * p->cap > s1 ? node_devs(p, i) * p->cap : s1;
+        s1 = p->node_cap[i] > s1 ? p->node_cap[i] : s1;
     for (int pass = 0;; pass++) {
         for (int i = 0; i < p->n; i++)
             p->node_of[i] = -1;
@@ -338,7 +340,7 @@ static int fit(struct part *p)
     }
 }
 
-/* Every sequence over all devices; the running rot keeps them within one token of each other, so this fits whenever the total does. */
+/* Every sequence over all devices; the running rot keeps them within one token of each other, so this fits whenever the total does and all devices hold as much (else zep_plan_build refuses it). */
 static int last_resort(struct part *p)
 {
     int set;
@@ -361,6 +363,7 @@ static void part_free(struct part *p)
     free(p->base_tok);
     free(p->dev_work);
     free(p->node_tok);
+    free(p->node_cap);
     free(p->node_of);
     free(p->pick);
     free(p->item);
@@ -379,18 +382,21 @@ static int part_init(struct part *p)
     p->base_tok = zep_calloc(n_dev, sizeof *p->base_tok);
     p->dev_work = zep_calloc(n_dev, sizeof *p->dev_work);
     p->node_tok = zep_calloc(n_node, sizeof *p->node_tok);
+    p->node_cap = zep_calloc(n_node, sizeof *p->node_cap);
     p->node_of = zep_calloc(n, sizeof *p->node_of);
     p->pick = zep_calloc(n_dev > n_node ? n_dev : n_node, sizeof *p->pick);
     p->item = zep_calloc(n_dev, sizeof *p->item);
     p->list = zep_calloc(n, sizeof *p->list);
-    if (!p->sorted || !p->dev_tok || !p->base_tok || !p->dev_work || !p->node_tok || !p->node_of || !p->pick || !p->item || !p->list)
+    if (!p->sorted || !p->dev_tok || !p->base_tok || !p->dev_work || !p->node_tok || !p->node_cap || !p->node_of || !p->pick || !p->item || !p->list)
         return zep_error_nomem(p->err, "plan");
+    for (int d = 0; d < p->view->n_dev; d++)
+        p->node_cap[p->view->dev_node[d]] += zep_opts_capacity(p->opts, d);
     return sort_seqs(p);
 }
 
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
-    struct part p = {.view = view, .len = len, .n = n, .cap = opts->capacity_tok, .err = err};
+    struct part p = {.view = view, .len = len, .n = n, .opts = opts, .cap = opts->capacity_tok, .err = err};
     int rc;
 
     if ((rc = part_init(&p)) < 0)

@@ -15,6 +15,7 @@ void zep_plan_free(struct zep_plan *plan)
 {
     if (!plan)
         return;
+    free(plan->dev_capacity);
     free(plan->dev_node);
     free(plan->seq);
     free(plan->ring);
@@ -84,6 +85,9 @@ static int refuse_items(const struct zep_plan *p, struct zep_error *err)
     for (int i = 0; i < p->n_move; i++)
         if (p->move[i].from < 0 || p->move[i].from >= p->n_dev || p->move[i].to < 0 || p->move[i].to >= p->n_dev || p->move[i].n < 1)
             return zep_error_set(err, ZEP_EINVAL, "move %d: %lld tokens from device %d to %d: expected at least one, devices 0 to %d", i, (long long)p->move[i].n, p->move[i].from, p->move[i].to, p->n_dev - 1);
+    for (int d = 0; d < p->n_dev && p->dev_capacity; d++)
+        if (p->dev_capacity[d] < 0 || p->dev_capacity[d] > p->capacity_tok)
+            return zep_error_set(err, ZEP_EINVAL, "device %d: capacity %lld: expected 0 to %lld, the largest", d, (long long)p->dev_capacity[d], (long long)p->capacity_tok);
     for (int d = 0; d < p->n_dev; d++)
         if (p->dev_node[d] < 0 || p->dev_node[d] >= p->n_node)
             return zep_error_set(err, ZEP_EINVAL, "device %d is in node %d: the plan has nodes 0 to %d", d, p->dev_node[d], p->n_node - 1);
@@ -141,6 +145,8 @@ static uint64_t plan_digest(const struct zep_plan *p, struct zep_digest_state *s
 
     zep_digest_update(s, p->method, sizeof p->method);
     zep_digest_update(s, head, sizeof head);
+    if (p->dev_capacity)
+        zep_digest_update(s, p->dev_capacity, (size_t)p->n_dev * sizeof *p->dev_capacity);
     zep_digest_update(s, p->dev_node, (size_t)p->n_dev * sizeof *p->dev_node);
     zep_digest_update(s, p->seq, (size_t)p->n_seq * sizeof *p->seq);
     zep_digest_update(s, p->ring, (size_t)p->n_ring * sizeof *p->ring);
@@ -218,9 +224,21 @@ static int64_t ceil_div(int64_t a, int64_t b)
     return (a + b - 1) / b;
 }
 
+/* Rings are cut evenly: a device of small capacity may get more than it holds by a method that cannot choose its devices. */
+int zep_plan_hold(const struct zep_plan *plan, struct zep_error *err)
+{
+    for (int d = 0; d < plan->n_dev && plan->dev_capacity; d++)
+        if (plan->attn_tok[d] > plan->dev_capacity[d])
+            return zep_error_set(err, ZEP_EUNSUPPORTED, "%s gives device %d %lld tokens, which holds %lld (others up to %lld): expected devices of equal memory, or another method", plan->method, d, (long long)plan->attn_tok[d],
+                                 (long long)plan->dev_capacity[d], (long long)plan->capacity_tok);
+    return ZEP_OK;
+}
+
 int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
-    int64_t total = 0;
+    int64_t total = 0, hold = 0;
+    struct zep_plan *plan = NULL;
+    int rc;
     const struct zep_method *method = NULL;
 
     if (view->n_dev < 1)
@@ -239,9 +257,21 @@ int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const
             return zep_error_set(err, ZEP_EINVAL, "sequence %d: the batch is longer than %lld tokens", i, (long long)ZEP_PLAN_MAX_TOKENS);
         total += len[i];
     }
+    for (int d = 0; d < view->n_dev; d++)
+        hold += zep_opts_capacity(opts, d);
+    if (opts->dev_capacity && total > hold)
+        return zep_error_set(err, ZEP_EINVAL, "the devices' capacities, %lld tokens for most and less where memory is smaller, are %lld together: %lld short of the batch's %lld", (long long)opts->capacity_tok, (long long)hold,
+                             (long long)(total - hold), (long long)total);
     if (ceil_div(total, view->n_dev) > opts->capacity_tok)
         return zep_error_set(err, ZEP_EINVAL, "capacity %lld tokens x %d devices = %lld is %lld tokens short of the batch's %lld; --capacity %lld would fit", (long long)opts->capacity_tok,
                              view->n_dev, (long long)(opts->capacity_tok * view->n_dev), (long long)(total - opts->capacity_tok * view->n_dev), (long long)total,
                              (long long)ceil_div(total, view->n_dev));
-    return method->build(view, len, n, opts, plan_out, err);
+    if ((rc = method->build(view, len, n, opts, &plan, err)) < 0)
+        return rc;
+    if ((rc = zep_plan_hold(plan, err)) < 0) {
+        zep_plan_free(plan);
+        return rc;
+    }
+    *plan_out = plan;
+    return ZEP_OK;
 }

@@ -66,9 +66,10 @@ struct zep_plan_slot { /* membership of a device in a ring, grouped by device */
 struct zep_plan {
     char method[24];
     int n_dev, n_node, tp;
-    int64_t capacity_tok; /* per device */
+    int64_t capacity_tok; /* per device; the largest where they differ */
     int64_t n_token;
     int n_seq, n_ring, n_member, n_hop, n_proxy, n_move;
+    int64_t *dev_capacity; /* [n_dev] tokens of each device; NULL: capacity_tok for all */
     int32_t *dev_node;    /* [n_dev] */
     struct zep_plan_seq *seq;
     struct zep_plan_ring *ring; /* inter-node rings first, then intra-node, then local (one local ring per device that has any) */
@@ -94,11 +95,22 @@ struct zep_plan_opts {
     int remap;             /* 0: linear layout = attention layout */
     int max_proxies;       /* 0: one per NIC that both nodes have */
     const struct zep_cost *cost; /* costs of a layer (planner/cost.h), of the same tp; NULL: methods go by tokens and pairs alone */
+    const int64_t *dev_capacity; /* [n_dev] of devices that hold less than capacity_tok, in the attention layout and in the linear one; 0: nothing; NULL: all hold capacity_tok. Ask zep_opts_capacity */
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL}
 
-/* Plans n sequences of len[i] tokens (each >= 1) on the view. The error for too small a capacity says by how much and what would fit. n = 0 gives an empty plan. */
+static inline int64_t zep_opts_capacity(const struct zep_plan_opts *opts, int dev)
+{
+    return opts->dev_capacity && opts->dev_capacity[dev] < opts->capacity_tok ? opts->dev_capacity[dev] : opts->capacity_tok;
+}
+static inline int64_t zep_plan_capacity(const struct zep_plan *plan, int dev)
+{
+    return plan->dev_capacity ? plan->dev_capacity[dev] : plan->capacity_tok;
+}
+
+/* Plans n sequences of len[i] tokens (each >= 1) on the view. The error for too small a capacity says by how much and what would fit. n = 0 gives an empty plan.
+ * ZEP_EUNSUPPORTED: this method cannot place the batch, others may (devices of different capacity: rings are cut evenly). */
 int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
 void zep_plan_free(struct zep_plan *plan);
 /* Fills the derived fields; used by builders and readers. Refuses indices out of range (not more: the checker does the rest). */
@@ -134,7 +146,7 @@ struct zep_plan_stats {
 };
 void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out);
 
-/* "zeppelin-plan/1.1" */
+/* "zeppelin-plan/1.1"; 1.2 where devices have capacities of their own */
 int zep_plan_to_json(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
 int zep_plan_from_json(const char *name, const char *text, size_t len, struct zep_plan **plan_out, struct zep_error *err);
 int zep_plan_to_text(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);

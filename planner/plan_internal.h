@@ -51,6 +51,9 @@ void zep_draft_place(struct zep_draft *draft, int seq, int64_t len, int set);
 int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const struct zep_plan_opts *opts, int routing, const struct zep_draft *draft, struct zep_plan **plan_out,
                         struct zep_error *err);
 
+/* Does every device hold what the plan gives it, where they have capacities of their own? ZEP_EUNSUPPORTED: not all. */
+int zep_plan_hold(const struct zep_plan *plan, struct zep_error *err);
+
 /* Tokens that member m of a ring of G holds of a sequence: both chunks. */
 int64_t zep_member_tokens(int64_t len, int n_member, int rot, int m);
 /* The rot that follows a sequence of len tokens. */
@@ -69,8 +72,8 @@ enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS };
 int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err);
 /* want: [n_dev] tokens in the linear layout, of the same sum; NULL: equal shares. */
 int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err);
-/* remap_targets.c: want[d] for a draft that spreads by time; no device above cap. */
-void zep_remap_targets(const struct zep_view *view, const int64_t *attn_tok, const struct zep_draft *draft, int64_t cap, int64_t *want);
+/* remap_targets.c: want[d] of the draft's spread, no device above its capacity: by time, devices being of different speed; or equal shares, where by_speed in proportion to speed. */
+void zep_remap_targets(const struct zep_view *view, const int64_t *attn_tok, const struct zep_draft *draft, const struct zep_plan_opts *opts, int by_speed, int64_t *want);
 
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;

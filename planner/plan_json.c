@@ -1,4 +1,4 @@
-/* "zeppelin-plan/1.1" (1.0 knew single rings only): what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
+/* "zeppelin-plan/1.1" (1.0 knew single rings only; 1.2, written where devices have capacities of their own, has these): what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
 #include "config.h"
 #include "planner/plan.h"
 
@@ -38,10 +38,14 @@ static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct z
 
 int zep_plan_to_json(const struct zep_plan *p, struct zep_buf *b, struct zep_error *err)
 {
-    zep_buf_puts(b, "{\n  \"format\": \"zeppelin-plan/1.1\",\n");
+    zep_buf_printf(b, "{\n  \"format\": \"zeppelin-plan/1.%d\",\n", p->dev_capacity ? 2 : 1);
     zep_buf_printf(b, "  \"method\": \"%s\",\n  \"ranks_per_device\": %d,\n  \"capacity_tok\": %" PRId64 ",\n  \"nodes\": %d,\n  ", p->method, p->tp, p->capacity_tok, p->n_node);
     list32(b, "device_node", p->dev_node, p->n_dev);
-    zep_buf_puts(b, ",\n  \"sequences\": [");
+    if (p->dev_capacity)
+        zep_buf_puts(b, ",\n  \"device_capacity_tok\": [");
+    for (int d = 0; d < p->n_dev && p->dev_capacity; d++)
+        zep_buf_printf(b, "%s%" PRId64, d ? ", " : "", p->dev_capacity[d]);
+    zep_buf_puts(b, p->dev_capacity ? "],\n  \"sequences\": [" : ",\n  \"sequences\": [");
     for (int i = 0; i < p->n_seq; i++)
         zep_buf_printf(b, "%s\n    {\"len\": %" PRId64 ", \"rot\": %d}", i ? "," : "", p->seq[i].len, p->seq[i].rot);
     zep_buf_puts(b, p->n_seq ? "\n  ],\n  \"rings\": [" : "],\n  \"rings\": [");
@@ -232,6 +236,25 @@ static int read_seqs(struct reader *r, const json_t *list, struct zep_plan *p)
     return ZEP_OK;
 }
 
+static int read_capacities(struct reader *r, const json_t *root, struct zep_plan *p)
+{
+    const json_t *list = json_object_get(root, "device_capacity_tok"), *v;
+    size_t i;
+
+    if (!list)
+        return ZEP_OK;
+    if (!json_is_array(list) || json_array_size(list) != (size_t)p->n_dev)
+        return bad(r, "", "device_capacity_tok", "a list of tokens, one for each device");
+    if (!(p->dev_capacity = zep_calloc((size_t)p->n_dev + 1, sizeof *p->dev_capacity)))
+        return zep_error_nomem(r->err, "plan");
+    json_array_foreach(list, i, v) {
+        if (!json_is_integer(v))
+            return bad(r, "", "device_capacity_tok", "a list of tokens, one for each device");
+        p->dev_capacity[i] = json_integer_value(v);
+    }
+    return ZEP_OK;
+}
+
 static int read_lists(struct reader *r, const json_t *root, struct zep_plan *p)
 {
     const json_t *seqs, *rings, *moves, *devs, *v;
@@ -248,7 +271,7 @@ static int read_lists(struct reader *r, const json_t *root, struct zep_plan *p)
     if ((rc = count(r, rings, p)) < 0 || (rc = alloc_plan(r, p)) < 0)
         return rc;
     p->n_member = p->n_hop = p->n_proxy = 0;
-    if ((rc = get_list(r, "", root, "device_node", p->dev_node)) < 0 || (rc = read_seqs(r, seqs, p)) < 0)
+    if ((rc = get_list(r, "", root, "device_node", p->dev_node)) < 0 || (rc = read_capacities(r, root, p)) < 0 || (rc = read_seqs(r, seqs, p)) < 0)
         return rc;
     json_array_foreach(rings, i, v)
         if ((rc = read_ring(r, v, p, (int)i, &n_placed)) < 0)
@@ -273,7 +296,7 @@ static int read_root(struct reader *r, const json_t *root, struct zep_plan *p)
 
     if (!format)
         return bad(r, "", "format", "zeppelin-plan/1.x");
-    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 1, NULL, r->err)) < 0)
+    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 2, NULL, r->err)) < 0)
         return zep_error_prefix(r->err, "%s", r->name);
     if (!method || !*method || strlen(method) >= sizeof p->method)
         return bad(r, "", "method", "the name of a method");

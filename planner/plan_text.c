@@ -75,7 +75,7 @@ static void put_devices(const struct zep_plan *p, struct zep_buf *b)
 {
     zep_buf_printf(b, "\n%-7s %5s %12s %6s %12s\n", "device", "node", "attention", "full", "linear");
     for (int d = 0; d < p->n_dev && d < MAX_LINES; d++)
-        zep_buf_printf(b, "%-7d %5d %12" PRId64 " %5.0f%% %12" PRId64 "\n", d, p->dev_node[d], p->attn_tok[d], share(p->attn_tok[d], p->capacity_tok), p->lin_tok[d]);
+        zep_buf_printf(b, "%-7d %5d %12" PRId64 " %5.0f%% %12" PRId64 "\n", d, p->dev_node[d], p->attn_tok[d], share(p->attn_tok[d], zep_plan_capacity(p, d)), p->lin_tok[d]);
     if (p->n_dev > MAX_LINES)
         zep_buf_printf(b, "... %d more devices\n", p->n_dev - MAX_LINES);
 }
@@ -83,16 +83,24 @@ static void put_devices(const struct zep_plan *p, struct zep_buf *b)
 int zep_plan_to_text(const struct zep_plan *p, struct zep_buf *b, struct zep_error *err)
 {
     struct zep_plan_stats st;
-    double slack = p->n_token ? (double)p->capacity_tok * p->n_dev / (double)p->n_token : 0;
+    int64_t least = p->capacity_tok, all = 0;
+
+    for (int d = 0; d < p->n_dev; d++) {
+        all += zep_plan_capacity(p, d);
+        least = zep_plan_capacity(p, d) < least ? zep_plan_capacity(p, d) : least;
+    }
 
     zep_plan_stats(p, &st);
     zep_buf_printf(b, "plan by %s: %d sequences, %" PRId64 " tokens on %d device%s in %d node%s", p->method, p->n_seq, p->n_token, p->n_dev, p->n_dev == 1 ? "" : "s", p->n_node,
                    p->n_node == 1 ? "" : "s");
     if (p->tp > 1)
         zep_buf_printf(b, " of %d ranks each", p->tp);
-    zep_buf_printf(b, "\ncapacity %" PRId64 " tokens a device", p->capacity_tok);
+    zep_buf_puts(b, "\ncapacity ");
+    if (p->dev_capacity)
+        zep_buf_printf(b, "%" PRId64 " to ", least);
+    zep_buf_printf(b, "%" PRId64 " tokens a device", p->capacity_tok);
     if (p->n_token)
-        zep_buf_printf(b, " (%.2f x the average load)", slack);
+        zep_buf_printf(b, " (%.2f x the average load)", (double)all / (double)p->n_token);
     zep_buf_printf(b, ", digest %016" PRIx64 "\n", p->digest);
     put_zones(p, &st, b);
     if (st.mean_pairs > 0)

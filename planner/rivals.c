@@ -155,7 +155,7 @@ static int look(const struct mixed *m, int d, int size, int64_t share, double *l
 {
     *load = 0;
     for (int i = d; i < d + size; i++) {
-        if (m->dev_tok[i] + share > m->g.cap)
+        if (m->dev_tok[i] + share > zep_opts_capacity(m->opts, i))
             return 0;
         *load = m->dev_s[i] > *load ? m->dev_s[i] : *load;
     }

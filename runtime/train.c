@@ -216,7 +216,7 @@ static int fetch_batch(struct zep_train *t, struct zep_batches *from, const stru
 static int build_plans(struct zep_train *t, const struct zep_batch *batch, uint64_t *digest_out, struct zep_error *err)
 {
     const struct zep_job *job = t->job;
-    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL};
+    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL, NULL};
     uint64_t digest = 0;
     int n, rc;
 

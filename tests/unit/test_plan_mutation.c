@@ -64,6 +64,18 @@ static void move_to_itself(struct zep_plan *p) { p->move[0].to = p->move[0].from
 static void moves_swapped(struct zep_plan *p) { struct zep_plan_move m = p->move[0]; p->move[0] = p->move[1]; p->move[1] = m; }
 static void move_back(struct zep_plan *p) { p->move[1].from = p->move[0].to; p->move[1].to = p->move[0].from; }
 static void capacity_less(struct zep_plan *p) { p->capacity_tok = 100; }
+static void capacity_of_one(struct zep_plan *p)
+{
+    p->dev_capacity = zep_calloc((size_t)p->n_dev, sizeof *p->dev_capacity);
+    ck_assert_ptr_nonnull(p->dev_capacity);
+    for (int d = 0; d < p->n_dev; d++)
+        p->dev_capacity[d] = d == 5 ? 100 : CAP;
+}
+static void capacity_of_one_more(struct zep_plan *p)
+{
+    capacity_of_one(p);
+    p->dev_capacity[5] = CAP + 1;
+}
 static void proxy_other_node(struct zep_plan *p) { p->proxy[p->hop[0].proxy0 + 1].src = p->dev_node[p->proxy[p->hop[0].proxy0].src] ? 0 : 7; }
 static void proxy_dst_other_node(struct zep_plan *p) { p->proxy[p->hop[0].proxy0 + 1].dst = p->dev_node[p->proxy[p->hop[0].proxy0].dst] ? 0 : 7; }
 static void proxy_twice(struct zep_plan *p) { p->proxy[p->hop[0].proxy0 + 1].src = p->proxy[p->hop[0].proxy0].src; }
@@ -102,6 +114,8 @@ static const struct {
     {"moves out of order", moves_swapped, 1, "expected ascending order"},
     {"a device that sends and receives moves", move_back, 0, "sends and receives moves|ascending order"},
     {"less capacity than is used", capacity_less, 1, "capacity 100"},
+    {"less capacity of one device than is used", capacity_of_one, 1, "device 5: "},
+    {"more capacity of one device than the largest", capacity_of_one_more, 0, "device 5: capacity 171: expected 0 to 170"},
     {"a sender's proxy in another node", proxy_other_node, 1, "its sender"},
     {"a receiver's proxy in another node", proxy_dst_other_node, 1, "its receiver"},
     {"a proxy twice on one side", proxy_twice, 1, "is a proxy twice on one side"},

@@ -20,6 +20,9 @@ struct trial {
     int64_t len[MAX_SEQ], total;
     struct zep_plan_opts opts;
     struct zep_cost cost;
+    int uneven; /* devices of different capacity and speed */
+    int64_t cap[40];
+    double speed[40];
     char shape[32];
 };
 
@@ -86,6 +89,41 @@ static void draw_options(struct zep_rng *rng, struct trial *t)
         t->opts.cost = &t->cost;
 }
 
+/* Some devices hold less, some are slower; together they hold the batch. */
+static void draw_devices(struct zep_rng *rng, struct trial *t)
+{
+    static const double speeds[] = {1, 1, 0.8, 0.5, 2.3};
+    int64_t hold = 0;
+
+    if (!(t->uneven = between(rng, 0, 3) == 0))
+        return;
+    for (int d = 0; d < t->n_dev; d++) {
+        t->speed[d] = speeds[between(rng, 0, 4)];
+        t->cap[d] = between(rng, 0, 2) ? 1 + t->opts.capacity_tok * between(rng, 2, 8) / 8 : between(rng, 0, 1) * t->opts.capacity_tok;
+        hold += t->cap[d];
+    }
+    while (hold < t->total)
+        for (int d = 0; d < t->n_dev; d++) {
+            hold += t->cap[d] + 1;
+            t->cap[d] += t->cap[d] + 1;
+        }
+    for (int d = 0; d < t->n_dev; d++)
+        t->opts.capacity_tok = t->cap[d] > t->opts.capacity_tok ? t->cap[d] : t->opts.capacity_tok;
+    t->opts.dev_capacity = t->cap;
+}
+
+static struct zep_view *trial_view(const struct trial *t)
+{
+    struct zep_view *view = make_view_uneven(t->n_node, t->dev, t->nic);
+
+    if (t->uneven) {
+        view->dev_speed = calloc((size_t)t->n_dev + 1, sizeof *view->dev_speed);
+        ck_assert_ptr_nonnull(view->dev_speed);
+        memcpy(view->dev_speed, t->speed, (size_t)t->n_dev * sizeof *view->dev_speed);
+    }
+    return view;
+}
+
 /* A small model, so that workloads of a few hundred tokens are worth rings. */
 static void set_cost(struct zep_cost *cost)
 {
@@ -106,22 +144,23 @@ static int may_refuse(const char *method)
     return strncmp(method, "zeppelin", 8) != 0 && strcmp(method, "te-cp") != 0 && strcmp(method, "llama-cp") != 0;
 }
 
-static void try_one(const struct trial *t, uint64_t seed)
+/* 1: a plan, 0: the method cannot. */
+static int try_one(const struct trial *t, uint64_t seed)
 {
-    struct zep_view *view = make_view_uneven(t->n_node, t->dev, t->nic);
+    struct zep_view *view = trial_view(t);
     struct zep_plan *plan = NULL, *again = NULL, *back = NULL;
     struct zep_check_result res;
     struct zep_plan_stats st;
     struct zep_buf b = ZEP_BUF_INIT;
     struct zep_error err = {0};
     double pairs = 0;
-    int rc, equal = !strcmp(t->opts.method, "zeppelin-paper") || !strcmp(t->opts.method, "te-cp");
+    int rc, equal = !t->uneven && (!strcmp(t->opts.method, "zeppelin-paper") || !strcmp(t->opts.method, "te-cp"));
     int64_t lo = INT64_MAX, hi = 0;
 
     rc = zep_plan_build(view, t->len, t->n, &t->opts, &plan, &err);
-    if (rc == ZEP_EUNSUPPORTED && may_refuse(t->opts.method)) {
+    if (rc == ZEP_EUNSUPPORTED && (t->uneven || may_refuse(t->opts.method))) {
         test_view_free(view);
-        return;
+        return 0;
     }
     ck_assert_msg(rc == ZEP_OK, "seed %llu (%s, %s): %s", (unsigned long long)seed, t->shape, t->opts.method, err.text);
     ck_assert_msg(zep_plan_check(plan, t->len, t->n, NULL, &res, &err) == ZEP_OK, "seed %llu (%s, %s): %s", (unsigned long long)seed, t->shape, t->opts.method, err.text);
@@ -152,6 +191,7 @@ static void try_one(const struct trial *t, uint64_t seed)
     zep_plan_free(plan);
     zep_plan_free(again);
     test_view_free(view);
+    return 1;
 }
 
 START_TEST(random_plans)
@@ -160,6 +200,7 @@ START_TEST(random_plans)
     uint64_t n = n_text ? strtoull(n_text, NULL, 10) : 10000, seed0 = seed_text ? strtoull(seed_text, NULL, 10) : 1;
 
     struct zep_cost cost;
+    int n_uneven = 0, n_uneven_done = 0;
 
     set_cost(&cost);
     for (uint64_t i = 0; i < n; i++) {
@@ -170,8 +211,15 @@ START_TEST(random_plans)
         draw_topology(&rng, &t);
         draw_lengths(&rng, &t);
         draw_options(&rng, &t);
-        try_one(&t, seed0 + i);
+        draw_devices(&rng, &t);
+        if (t.uneven && t.n && t.opts.dev_capacity) {
+            n_uneven++;
+            n_uneven_done += try_one(&t, seed0 + i);
+        } else {
+            try_one(&t, seed0 + i);
+        }
     }
+    ck_assert_msg(n_uneven_done * 3 >= n_uneven, "%d of %d plans for uneven devices", n_uneven_done, n_uneven); /* rings are cut evenly: not all can be */
 }
 END_TEST
 

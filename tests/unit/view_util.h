@@ -16,6 +16,8 @@ static inline void test_view_free(struct zep_view *view)
     free(view->dev_nic);
     free(view->dev_bw);
     free(view->nic_bw);
+    free(view->dev_speed);
+    free(view->dev_mem);
     free(view);
 }
 
