@@ -144,12 +144,23 @@ static int job_has_ended(const struct holder *holder, const struct holder *self)
     return *holder->job && same_cluster(holder, self) && zep_squeue_job(holder->job, ASK_S, word, sizeof word) == ZEP_JOB_ENDED;
 }
 
+/* Where host, boot and process namespace are ours, the pid tells. */
+static int same_place(const struct holder *holder, const struct holder *self)
+{
+    return !strcmp(holder->host, self->host) && *holder->boot && !strcmp(holder->boot, self->boot) && holder->pid > 0;
+}
+
+static int lives(const struct holder *holder)
+{
+    return kill((pid_t)holder->pid, 0) == 0 || errno != ESRCH;
+}
+
 static int is_gone(const struct holder *holder, const struct holder *self)
 {
     if (*self->job && !strcmp(holder->job, self->job) && !strcmp(holder->cluster, self->cluster) && self->restart > holder->restart)
         return 1;
-    if (!strcmp(holder->host, self->host) && *holder->boot && !strcmp(holder->boot, self->boot) && holder->pid > 0)
-        return kill((pid_t)holder->pid, 0) < 0 && errno == ESRCH;
+    if (same_place(holder, self))
+        return !lives(holder);
     return job_has_ended(holder, self);
 }
 
@@ -260,6 +271,24 @@ int zep_lock_confirm_token(const char *rundir, const char *token, struct zep_err
 int zep_lock_confirm(struct zep_lock *lock, struct zep_error *err)
 {
     return zep_lock_confirm_token(lock->rundir, lock->token, err);
+}
+
+int zep_lock_look(const char *rundir, struct zep_lock_holder *out, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, "lock");
+    struct holder self, held;
+    int rc = path ? read_lock(path, &held, err) : zep_error_nomem(err, "lock");
+
+    free(path);
+    if (rc <= 0)
+        return rc;
+    fill_self(&self);
+    memcpy(out->host, held.host, sizeof out->host);
+    memcpy(out->job, held.job, sizeof out->job);
+    memcpy(out->cluster, held.cluster, sizeof out->cluster);
+    out->pid = held.pid;
+    out->alive = same_place(&held, &self) ? lives(&held) : -1;
+    return 1;
 }
 
 const char *zep_lock_token(const struct zep_lock *lock)

@@ -20,6 +20,14 @@ int zep_lock_confirm_token(const char *rundir, const char *token, struct zep_err
 const char *zep_lock_token(const struct zep_lock *lock);
 void zep_lock_release(struct zep_lock *lock); /* removes the file if it is ours, frees */
 
+struct zep_lock_holder { /* who holds a lock, as its file says */
+    char host[256], job[64], cluster[64];
+    long pid;
+    int alive; /* 1: the process lives on this machine; 0: it is gone; -1: cannot be seen from here */
+};
+/* A look at PATH/lock: 1 held, 0 not, negative: cannot be read. */
+int zep_lock_look(const char *rundir, struct zep_lock_holder *out, struct zep_error *err);
+
 struct zep_outcome { /* outcome.json "zeppelin-outcome/1.0" */
     int attempt;        /* from 1 */
     int status;         /* enum zep_status */

@@ -10,7 +10,12 @@
 
 #define ASK_S 10.0
 
-static const char *const filters[] = {"SQUEUE_", "SLURM_CLUSTERS", NULL};
+static const char *const filters[] = {"SQUEUE_", "SACCT_", "SCANCEL_", "SLURM_CLUSTERS", "SLURM_TIME_FORMAT", NULL};
+
+const char *const *zep_squeue_filters(void)
+{
+    return filters;
+}
 
 static int is_final(const char *word, size_t len)
 {
@@ -20,6 +25,11 @@ static int is_final(const char *word, size_t len)
         if (strlen(final[i]) == len && !strncmp(word, final[i], len))
             return 1;
     return 0;
+}
+
+int zep_squeue_is_final(const char *word)
+{
+    return is_final(word, strlen(word));
 }
 
 /* One line for each part of an array or heterogeneous job: it has ended when all of them have. */

@@ -19,5 +19,9 @@ int zep_squeue_step(const char *jobid, const char *name, double time_s, char *id
 int zep_squeue_end_step(const char *jobid, const char *name, double time_s, struct zep_error *err);
 /* The name of the cluster whose controller answers. */
 int zep_squeue_cluster(double time_s, char *name_out, size_t size);
+/* The prefixes of environment variables that Slurm's query commands are run without (zep_process_run_without). */
+const char *const *zep_squeue_filters(void);
+/* Whether Slurm's word for a state means that the job has ended. */
+int zep_squeue_is_final(const char *word);
 
 #endif

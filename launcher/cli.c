@@ -29,12 +29,23 @@ static void unknown_option(const struct cli *cli, const char *word)
         fprintf(stderr, "zeppelin %s: unknown option '%s': `zeppelin %s --help` lists all\n", cli->verb, name, cli->verb);
 }
 
+static void short_options(const struct cli *cli, char *out, size_t size)
+{
+    size_t n = (size_t)snprintf(out, size, ":o:h");
+
+    for (const struct option *o = cli->options; o->name && n + 3 < size; o++)
+        if (o->val > ' ' && o->val < 127 && !strchr("oh", o->val))
+            n += (size_t)snprintf(out + n, size - n, "%c%s", o->val, o->has_arg == required_argument ? ":" : "");
+}
+
 int zep_cli_next(const struct cli *cli, int argc, char **argv)
 {
     int at = optind ? optind : 1, c;
+    char letters[64];
 
     opterr = 0;
-    c = getopt_long(argc, argv, ":o:h", cli->options, NULL);
+    short_options(cli, letters, sizeof letters);
+    c = getopt_long(argc, argv, letters, cli->options, NULL);
     if (c == 'h') {
         fputs(cli->usage, stdout);
         return 'h';

@@ -12,7 +12,7 @@ enum { CLI_BAD = -2, CLI_HELP = 'h' };
 struct cli {
     const char *verb;  /* "plan" */
     const char *usage; /* whole help text */
-    const struct option *options;
+    const struct option *options; /* one whose value is a letter has that as its short form */
 };
 
 /* The next option: its value; -1 no more; CLI_BAD after the message was printed (exit 2). 'h' prints the help: return 0 then. */

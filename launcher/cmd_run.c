@@ -1,6 +1,7 @@
 #include "config.h"
 #include "launcher/launcher.h"
 
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -100,6 +101,7 @@ struct session {
     struct zep_launch launch;
     struct before before;
     struct zep_follow_end end;
+    int log; /* the run's, 0 none */
 };
 
 static void apply_log_level(const struct zep_job *job)
@@ -192,6 +194,16 @@ static void restore_old(struct session *s)
     free(s->before.topology);
 }
 
+/* What this command says is in the run's log, too: zeppelin logs shows it. */
+static void copy_log(struct session *s)
+{
+    char *path = zep_fs_join(s->rundir, "log");
+
+    s->log = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
+    zep_log_copy(s->log);
+    free(path);
+}
+
 static int claim(struct session *s, struct zep_error *err)
 {
     const char *jobid = s->where == ZEP_WHERE_SLURM ? zep_inputs_slurm_job() : "";
@@ -206,6 +218,7 @@ static int claim(struct session *s, struct zep_error *err)
     }
     if ((rc = zep_lock_take(s->rundir, s->args->break_lock, &s->lock, err)) < 0)
         return rc;
+    copy_log(s);
     keep_old(s);
     if ((rc = zep_runfolder_add_attempt(s->rundir, s->where == ZEP_WHERE_SLURM ? "slurm" : "local", jobid, &s->attempt, err)) < 0 || (rc = zep_runfolder_write_job(s->rundir, s->job, err)) < 0 ||
         (rc = write_topology(s, err)) < 0)
@@ -249,26 +262,6 @@ static int train(struct session *s, struct zep_error *err)
     return ZEP_OK;
 }
 
-/* The newest checkpoint's name, "" none: where the ranks could not say it. */
-static void find_checkpoint(const char *rundir, char *name_out, size_t size)
-{
-    char *dir = zep_fs_join(rundir, "checkpoints"), **names = NULL;
-    long long newest = -1, step;
-    int n = 0, used = 0;
-
-    *name_out = '\0';
-    if (dir && zep_fs_list(dir, &names, &n, NULL) == ZEP_OK)
-        for (int i = 0; i < n; i++)
-            if (sscanf(names[i], "step-%lld%n", &step, &used) == 1 && !names[i][used] && step > newest) {
-                newest = step;
-                snprintf(name_out, size, "%s", names[i]);
-            }
-    for (int i = 0; i < n; i++)
-        free(names[i]);
-    free(names);
-    free(dir);
-}
-
 /* What a person needs to know at the end; details were told when they happened. */
 static int conclude(const struct session *s)
 {
@@ -281,7 +274,7 @@ static int conclude(const struct session *s)
         zep_log(ZEP_LOG_INFO, "%s; go on with: zeppelin run --resume %s", o->cause, s->rundir);
         return zep_exit_status(o->status); /* with a checkpoint, however often it was asked for */
     }
-    find_checkpoint(s->rundir, newest, sizeof newest);
+    zep_runfolder_checkpoint(s->rundir, newest, sizeof newest);
     if (*o->checkpoint)
         zep_log(ZEP_LOG_INFO, "the last checkpoint is %s; go on with: zeppelin run --resume %s", o->checkpoint, s->rundir);
     else if (*newest)
@@ -314,6 +307,9 @@ int cmd_run(int argc, char **argv)
     if (rc < 0 && s.fresh)
         zep_fs_remove_tree(s.rundir, NULL);
     status = rc < 0 ? zep_cli_fail(&err) : a.dry ? 0 : conclude(&s);
+    zep_log_copy(-1);
+    if (s.log > 0)
+        close(s.log);
     zep_launch_free(&s.launch);
     zep_topo_free(s.topo);
     zep_job_free(s.job);

@@ -2,7 +2,6 @@
 #include "launcher/launcher.h"
 
 #include <inttypes.h>
-#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,16 +11,15 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/rundir.h"
-#include "common/squeue.h"
+#include "launcher/backend.h"
 #include "launcher/cli.h"
 #include "launcher/precheck.h"
-#include "launcher/progress.h"
 #include "launcher/report.h"
 #include "launcher/runfolder.h"
 #include "launcher/sbatch.h"
+#include "launcher/slurm_jobs.h"
 
 #define SBATCH_S 30.0
-#define ASK_S 10.0
 
 enum { OPT_SET = 256, OPT_DRY, OPT_WAIT };
 
@@ -166,38 +164,18 @@ static int print_report(const char *rundir, struct zep_error *err)
     return rc;
 }
 
-static int wait_for(const char *jobid, const char *rundir, const struct zep_job *job, int *status_out, struct zep_error *err)
+static int wait_for(const char *rundir, int *status_out, struct zep_error *err)
 {
-    struct zep_progress_reader *p = zep_progress_open(rundir, 0, job);
+    struct zep_run *run;
     struct zep_outcome o;
-    char word[32] = "", before[32] = "";
-    enum zep_job_state state;
-    int silent = 0;
+    int rc;
 
-    if (!p)
-        return zep_error_nomem(err, "progress");
-    while ((state = zep_squeue_job(jobid, ASK_S, word, sizeof word)) != ZEP_JOB_ENDED) {
-        silent = state == ZEP_JOB_UNKNOWN ? silent + 1 : 0;
-        if (silent == 5)
-            zep_log(ZEP_LOG_WARN, "the controller does not answer: waiting on");
-        if (state == ZEP_JOB_LIVES && strcmp(word, before)) {
-            zep_progress_end();
-            zep_log(ZEP_LOG_INFO, "job %s: %s", jobid, word);
-            snprintf(before, sizeof before, "%s", word);
-        }
-        for (int i = 0; i < 10; i++) {
-            poll(NULL, 0, 200);
-            zep_progress_read(p);
-        }
-    }
-    zep_progress_read(p);
-    zep_progress_close(p);
-    if (zep_outcome_read(rundir, &o, err) < 0)
-        return zep_error_set(err, ZEP_EPEER, "job %s ended (%s) without an outcome: see %s/slurm-%s.out", jobid, *word ? word : "gone", rundir, jobid);
-    *status_out = zep_exit_status(o.status);
-    if (o.status != ZEP_OK && o.status != ZEP_ESTOPPED)
-        zep_log(ZEP_LOG_ERROR, "%s", o.cause);
-    return print_report(rundir, err);
+    if ((rc = zep_run_open_dir(rundir, &run, err)) < 0)
+        return rc;
+    if ((rc = zep_run_wait(run, 1, status_out, err)) == ZEP_OK && zep_outcome_read(rundir, &o, NULL) == ZEP_OK)
+        rc = print_report(rundir, err);
+    zep_run_free(run);
+    return rc;
 }
 
 static int submit(const struct args *a, int *status_out, struct zep_error *err)
@@ -227,10 +205,11 @@ static int submit(const struct args *a, int *status_out, struct zep_error *err)
     puts(jobid);
     fflush(stdout);
     zep_log(ZEP_LOG_INFO, "job %s, run folder %s", jobid, rundir);
+    zep_slurm_jobs_forget("");
     if ((rc = zep_runfolder_set_jobid(rundir, jobid, err)) < 0)
         goto out;
     if (a->wait)
-        rc = wait_for(jobid, rundir, job, status_out, err);
+        rc = wait_for(rundir, status_out, err);
 out:
     if (ours)
         zep_fs_remove_tree(rundir, NULL);

@@ -9,6 +9,8 @@ struct zep_progress_reader;
 
 /* attempt 0: all. NULL: out of memory. */
 struct zep_progress_reader *zep_progress_open(const char *rundir, int attempt, const struct zep_job *job);
+/* Takes what there is so far as seen. */
+void zep_progress_skip(struct zep_progress_reader *p);
 /* Shows what is new: a live line on a terminal, a plain line every log.every steps elsewhere. */
 void zep_progress_read(struct zep_progress_reader *p);
 /* Whether the ranks wrote anything in this attempt. */

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/arena.h"
 #include "common/buf.h"
 #include "common/clock.h"
 #include "common/format.h"
@@ -84,7 +85,7 @@ int zep_runfolder_write_job(const char *rundir, const struct zep_job *job, struc
 
 /* --- the user's index: one line a run, "ID<tab>PATH" --- */
 
-static char *index_path(int make)
+static char *state_path(const char *name, int make)
 {
     const char *xdg = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
     struct zep_buf b = ZEP_BUF_INIT;
@@ -98,15 +99,20 @@ static char *index_path(int make)
         return NULL;
     if (zep_buf_steal(&b, &dir, NULL) < 0)
         return NULL;
-    path = !make || zep_fs_mkdir_p(dir, NULL) == ZEP_OK ? zep_fs_join(dir, "runs") : NULL;
+    path = !make || zep_fs_mkdir_p(dir, NULL) == ZEP_OK ? zep_fs_join(dir, name) : NULL;
     free(dir);
     return path;
+}
+
+char *zep_state_path(const char *name)
+{
+    return state_path(name, 1);
 }
 
 /* A convenience: where the index cannot be written, runs are named by their folder. */
 static void index_add(const char *id, const char *rundir)
 {
-    char *path = index_path(1);
+    char *path = state_path("runs", 1);
     struct zep_buf b = ZEP_BUF_INIT;
     int fd = path ? open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666) : -1;
 
@@ -128,7 +134,7 @@ int zep_runfolder_find(const char *word, char **path_out, struct zep_error *err)
         *path_out = zep_abs_path(word);
         return *path_out ? ZEP_OK : zep_error_nomem(err, "path");
     }
-    index = index_path(0);
+    index = state_path("runs", 0);
     if (index && zep_fs_exists(index) && zep_fs_read(index, 0, &text, &len, NULL) == ZEP_OK)
         for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
             char *tab = strchr(line, '\t');
@@ -144,6 +150,61 @@ int zep_runfolder_find(const char *word, char **path_out, struct zep_error *err)
         return zep_error_set(err, ZEP_ENOENT, "%s: no such run folder, and no run or job of that name in your index", word);
     *path_out = found;
     return ZEP_OK;
+}
+
+/* 1 when path was taken over, 0 when it is there already or gone. */
+static int list_add(char **path, int n, const char *dir)
+{
+    for (int i = 0; i < n; i++)
+        if (!strcmp(path[i], dir))
+            return 0;
+    return zep_rundir_check(dir, NULL) == ZEP_OK && (path[n] = strdup(dir));
+}
+
+int zep_runfolder_list(char ***paths_out, int *n_out, struct zep_error *err)
+{
+    char *index = state_path("runs", 0), *text = NULL, *save = NULL, **path = NULL;
+    size_t len = 0, lines = 1;
+    int n = 0;
+
+    if (index && zep_fs_exists(index) && zep_fs_read(index, 0, &text, &len, NULL) < 0)
+        len = 0;
+    for (size_t i = 0; i < len; i++)
+        lines += text[i] == '\n';
+    free(index);
+    if (!(path = zep_calloc(lines, sizeof *path))) {
+        free(text);
+        return zep_error_nomem(err, "runs");
+    }
+    for (char *line = len ? strtok_r(text, "\n", &save) : NULL; line; line = strtok_r(NULL, "\n", &save)) {
+        char *tab = strchr(line, '\t');
+
+        n += tab && list_add(path, n, tab + 1);
+    }
+    free(text);
+    *paths_out = path;
+    *n_out = n;
+    return ZEP_OK;
+}
+
+int64_t zep_runfolder_checkpoint(const char *rundir, char *name_out, size_t size)
+{
+    char *dir = zep_fs_join(rundir, "checkpoints"), **names = NULL;
+    long long newest = -1, step;
+    int n = 0, used = 0;
+
+    *name_out = '\0';
+    if (dir && zep_fs_list(dir, &names, &n, NULL) == ZEP_OK)
+        for (int i = 0; i < n; i++)
+            if (sscanf(names[i], "step-%lld%n", &step, &used) == 1 && !names[i][used] && step > newest) {
+                newest = step;
+                snprintf(name_out, size, "%s", names[i]);
+            }
+    for (int i = 0; i < n; i++)
+        free(names[i]);
+    free(names);
+    free(dir);
+    return newest;
 }
 
 /* --- run.json --- */
@@ -178,6 +239,32 @@ out:
     free(text);
     free(path);
     return rc;
+}
+
+static void copy_text(const json_t *j, const char *key, char *out, size_t size)
+{
+    const char *s = json_string_value(json_object_get(j, key));
+
+    snprintf(out, size, "%s", s ? s : "");
+}
+
+int zep_runfolder_info(const char *rundir, struct zep_runinfo *out, struct zep_error *err)
+{
+    json_t *run = NULL, *list, *last;
+    int rc = load_run(rundir, &run, err);
+
+    if (rc < 0)
+        return rc;
+    list = json_object_get(run, "attempts");
+    last = json_array_get(list, json_array_size(list) ? json_array_size(list) - 1 : 0);
+    *out = (struct zep_runinfo){.created = json_number_value(json_object_get(run, "created")), .n_attempt = (int)json_array_size(list), .time = json_number_value(json_object_get(last, "time"))};
+    copy_text(run, "id", out->id, sizeof out->id);
+    copy_text(run, "name", out->name, sizeof out->name);
+    copy_text(last, "backend", out->backend, sizeof out->backend);
+    copy_text(last, "job", out->job, sizeof out->job);
+    copy_text(last, "host", out->host, sizeof out->host);
+    json_decref(run);
+    return ZEP_OK;
 }
 
 int zep_runfolder_new(const struct zep_job *job, char **path_out, struct zep_error *err)

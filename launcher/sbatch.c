@@ -80,7 +80,7 @@ int zep_sbatch_script(const struct zep_job *job, const char *rundir, const char 
     zep_buf_puts(b, "\nrun=");
     if ((rc = zep_encode_shell(b, rundir, err)) < 0)
         return rc;
-    zep_buf_puts(b, "\n");
+    zep_buf_puts(b, "\nended=$run/slurm-$SLURM_JOB_ID.end # holds the exit status when the job is over, for zeppelin status and wait\nrm -f \"$ended\"\n");
     if (*job->cluster.setup)
         zep_buf_printf(b, "\n# cluster.setup\n%s\n", job->cluster.setup);
     zep_buf_puts(b, "\n\"$zeppelin\" run --resume \"$run\" &\n"
@@ -96,8 +96,9 @@ int zep_sbatch_script(const struct zep_job *job, const char *rundir, const char 
                     "done\n"
                     "if [ $status -eq 75 ] && [ -n \"$stop\" ]; then\n"
                     "    echo \"back into the queue, to go on from the checkpoint\"\n"
-                    "    scontrol requeue \"$SLURM_JOB_ID\" && sleep 60\n"
+                    "    scontrol requeue \"$SLURM_JOB_ID\" && sleep 60 && exit\n"
                     "fi\n"
+                    "echo $status >\"$ended\"\n"
                     "exit $status\n");
     return zep_buf_ok(b, err);
 }

@@ -10,7 +10,7 @@ options_of()
     grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z-]*' | grep -oE -- '--[a-z-]+' | sort -u | tr '\n' ' '
 }
 
-is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise calibrate run submit report data job " "the verbs"
+is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise calibrate run submit status logs wait cancel report data job " "the verbs"
 for v in $verbs; do
     help=$("$zeppelin" "$v" --help | options_of)
     page=$(sed 's/\\-/-/g' "$top/man/zeppelin-$v.1" | sed '/^\.SH EXIT STATUS/,$d' | options_of)
