@@ -76,6 +76,16 @@ int zep_encode_slurm_path(struct zep_buf *b, const char *s, struct zep_error *er
     return zep_buf_ok(b, err);
 }
 
+int zep_encode_pod_text(struct zep_buf *b, const char *s, struct zep_error *err)
+{
+    for (const char *p = s; *p; p++)
+        if (((unsigned char)*p < 0x20 && *p != '\n' && *p != '\t') || *p == 0x7f)
+            return zep_error_set(err, ZEP_EINVAL, "control character 0x%02x at byte %d: not allowed here", (unsigned char)*p, (int)(p - s) + 1);
+    for (; *s; s++)
+        zep_buf_add(b, "$$", *s == '$' ? 2 : 0), zep_buf_add(b, s, *s == '$' ? 0 : 1);
+    return zep_buf_ok(b, err);
+}
+
 /* Length of the valid UTF-8 sequence at s, 0: invalid. */
 static int utf8_len(const unsigned char *s)
 {

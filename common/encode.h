@@ -11,6 +11,8 @@ int zep_encode_shell(struct zep_buf *b, const char *s, struct zep_error *err);
 int zep_encode_sbatch(struct zep_buf *b, const char *s, struct zep_error *err);
 /* A path inside a Slurm file name pattern: % doubled, backslash refused (Slurm's own escape switches all patterns off). */
 int zep_encode_slurm_path(struct zep_buf *b, const char *s, struct zep_error *err);
+/* A value of env, command or args in a pod: Kubernetes replaces $(NAME) and reads $$ as $, so that each $ is doubled. Line feeds and tabs may stand in it. */
+int zep_encode_pod_text(struct zep_buf *b, const char *s, struct zep_error *err);
 /* XML text and attribute values (for SVG). Invalid UTF-8 becomes U+FFFD. */
 int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err);
 /* Whether a text can be shown and written: valid UTF-8 without control characters. */

@@ -50,7 +50,21 @@ struct zep_job {
         char *image, *mounts, *container_args, *container_rank;
         double timeout_s;  /* a peer that is silent for so long is lost, 60 */
         double grace_s;    /* time between the stop signal and the end, 60 */
+        char *rdma;        /* Kubernetes resource that a worker needs for RDMA, "NAME[=COUNT]"; "" none */
+        int root;          /* pods run as root, with IPC_LOCK */
+        int64_t retries;   /* in the launcher pod, after a rank's failure with all workers alive */
     } cluster;
+    struct { /* launching by the MPI operator of Kubernetes; texts with several items are divided by commas (launcher/k8s_spec.h) */
+        char *image, *context, *ns, *run_root, *prefix;
+        char *cpu, *memory, *shm, *gpu, *launcher_cpu, *launcher_memory;
+        char *volumes;
+        char *service_account, *pull_secret, *node_selector, *tolerations, *labels, *annotations;
+        char *queue, *gang_queue, *scheduler, *priority, *topology, *spread;
+        char *start;       /* workers, together */
+        char *home;        /* of the user in the image */
+        int64_t user, port;
+        double wait_s, ttl_s;
+    } k8s;
     struct {
         int64_t vocab, hidden, layers, heads, kv_heads, head_dim, ffn;
         double rope_theta, norm_eps;

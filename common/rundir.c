@@ -41,6 +41,28 @@ static int make_subfolders(const char *path, struct zep_error *err)
     return rc;
 }
 
+void zep_rundir_id(const char *name, char id_out[ZEP_RUN_ID_BUF])
+{
+    time_t now = time(NULL);
+    struct tm tm;
+    char stamp[32];
+
+    localtime_r(&now, &tm);
+    strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
+    snprintf(id_out, ZEP_RUN_ID_BUF, "%.64s-%s-%04x", name, stamp, (unsigned)(random32() & 0xffff));
+}
+
+int zep_rundir_make(const char *path, struct zep_error *err)
+{
+    int rc;
+
+    if (mkdir(path, 0777) < 0)
+        return zep_error_set(err, errno == EEXIST ? ZEP_EREFUSED : ZEP_EIO, "%s: %s", path, strerror(errno));
+    if ((rc = make_subfolders(path, err)) < 0)
+        zep_fs_remove_tree(path, NULL);
+    return rc;
+}
+
 int zep_rundir_create(const char *root, const char *name, char **path_out, struct zep_error *err)
 {
     int rc;
@@ -48,28 +70,17 @@ int zep_rundir_create(const char *root, const char *name, char **path_out, struc
     if ((rc = zep_fs_mkdir_p(root, err)) < 0)
         return rc;
     for (int try = 0; try < 16; try++) {
-        struct zep_buf b = ZEP_BUF_INIT;
-        time_t now = time(NULL);
-        struct tm tm;
-        char stamp[32], *path;
+        char id[ZEP_RUN_ID_BUF], *path;
 
-        localtime_r(&now, &tm);
-        strftime(stamp, sizeof stamp, "%Y%m%d-%H%M%S", &tm);
-        zep_buf_printf(&b, "%s/%s-%s-%04x", root, name, stamp, (unsigned)(random32() & 0xffff));
-        if ((rc = zep_buf_steal(&b, &path, err)) < 0)
-            return rc;
-        if (mkdir(path, 0777) == 0) {
-            if ((rc = make_subfolders(path, err)) < 0) {
-                zep_fs_remove_tree(path, NULL);
-                free(path);
-                return rc;
-            }
+        zep_rundir_id(name, id);
+        if (!(path = zep_fs_join(root, id)))
+            return zep_error_nomem(err, "run folder");
+        if ((rc = zep_rundir_make(path, err)) == ZEP_OK) {
             *path_out = path;
             return ZEP_OK;
         }
-        rc = errno == EEXIST ? ZEP_EIO : zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
         free(path);
-        if (errno != EEXIST)
+        if (rc != ZEP_EREFUSED)
             return rc;
     }
     return zep_error_set(err, ZEP_EIO, "%s: no free name for a run folder", root);

@@ -7,6 +7,11 @@
 
 /* ROOT/NAME-ID (time and random), with its subfolders; *path_out goes to free(). */
 int zep_rundir_create(const char *root, const char *name, char **path_out, struct zep_error *err);
+/* An id as the folders of runs have it: NAME-DATE-TIME-RANDOM. */
+#define ZEP_RUN_ID_BUF 128
+void zep_rundir_id(const char *name, char id_out[ZEP_RUN_ID_BUF]);
+/* The folder PATH with its subfolders; ZEP_EREFUSED: it is there. */
+int zep_rundir_make(const char *path, struct zep_error *err);
 /* A run folder must hold run.json and job.yaml: else an error that says what is missing. */
 int zep_rundir_check(const char *path, struct zep_error *err);
 

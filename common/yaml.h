@@ -42,6 +42,9 @@ const char *zep_nearest(const char *word, const char *const *names);
 
 /* Emission: a scalar in the shortest form that reads back as the same string (plain, or double-quoted with escapes). */
 void zep_yaml_emit_scalar(struct zep_buf *b, const char *s);
+/* A JSON value (of jansson) as a block of YAML that reads back as the same value; texts of several lines are written as such where that is safe. */
+struct json_t;
+void zep_yaml_emit_json(struct zep_buf *b, const struct json_t *value);
 
 /* Typed values: the node must be a scalar of that form; the error names file, line, the key's name `what`, the value and what was expected. */
 int zep_yaml_int(const struct zep_yaml *doc, const struct zep_yaml_node *n, const char *what, int64_t min, int64_t max, int64_t *out, struct zep_error *err);

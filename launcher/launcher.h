@@ -14,6 +14,7 @@ const struct zep_verb *zep_verbs(void); /* ends with a NULL name */
 int cmd_advise(int argc, char **argv);
 int cmd_cancel(int argc, char **argv);
 int cmd_data(int argc, char **argv);
+int cmd_k8s(int argc, char **argv);
 int cmd_job(int argc, char **argv);
 int cmd_logs(int argc, char **argv);
 int cmd_plan(int argc, char **argv);

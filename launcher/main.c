@@ -18,6 +18,7 @@ static const struct zep_verb verbs[] = {
     {"calibrate", "measure this machine's kernels for predictions", cmd_calibrate},
     {"run", "train, on this machine or in a Slurm allocation", cmd_run},
     {"submit", "hand a training job to Slurm", cmd_submit},
+    {"k8s", "launch a training job on Kubernetes, by the MPI operator", cmd_k8s},
     {"status", "say how runs stand: why they wait, where they run, how far they are", cmd_status},
     {"logs", "print or follow the log of a run", cmd_logs},
     {"wait", "wait until a run has ended, and exit as it did", cmd_wait},

@@ -9,6 +9,7 @@
 #include "common/log.h"
 #include "common/yaml.h"
 #include "launcher/inputs.h"
+#include "launcher/k8s_spec.h"
 #include "planner/cost.h"
 #include "planner/dataset.h"
 #include "planner/plan.h"
@@ -206,6 +207,61 @@ int zep_precheck_submit(struct zep_job *job, struct zep_error *err)
     zep_topo_free(topo);
     check_data(&f, (int)(job->cluster.nodes * job->cluster.devices));
     return take(&m, err);
+}
+
+/* Paths of the data are those in the pods. */
+static void check_pod_path(struct findings *f, const char *key, const char *path)
+{
+    if (!*path && !strcmp(key, "data.train"))
+        zep_job_mistake(f->job, f->m, key, ZEP_EINVAL, "data.train is not set: expected the prefix of a data set, as `zeppelin data` makes it, in the pods");
+    else if (*path && *path != '/')
+        zep_job_mistake(f->job, f->m, key, ZEP_EINVAL, "%s: '%s': on Kubernetes it is a path in the pods: expected an absolute one, below a volume (k8s.volumes) or in the image", key, path);
+}
+
+static int set_where_k8s(struct findings *f, struct zep_error *err)
+{
+    struct zep_job *job = f->job;
+    char *where = strdup("k8s");
+
+    if (strcmp(job->cluster.where, "auto") && strcmp(job->cluster.where, "k8s"))
+        zep_job_mistake(job, f->m, "cluster.where", ZEP_EINVAL, "cluster.where is %s: expected k8s or auto for a job that goes to Kubernetes", job->cluster.where);
+    if (!where)
+        return zep_error_nomem(err, "job");
+    free(job->cluster.where);
+    job->cluster.where = where;
+    return ZEP_OK;
+}
+
+int zep_precheck_k8s(struct zep_job *job, struct zep_k8s_spec **spec_out, struct zep_error *err)
+{
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct findings f = {job, &m};
+    struct zep_k8s_spec *spec = NULL;
+    struct zep_error e;
+    int rc;
+
+    if ((rc = set_where_k8s(&f, err)) < 0)
+        return rc;
+    if (!job->cluster.nodes)
+        job->cluster.nodes = 1;
+    if (!job->cluster.devices)
+        job->cluster.devices = job->cluster.gpus_per_node;
+    if (!job->cluster.devices) {
+        zep_job_mistake(job, &m, "cluster.devices", ZEP_EINVAL, "cluster.devices: 'auto': expected a number on Kubernetes (ranks a worker), or cluster.gpus_per_node");
+        job->cluster.devices = 1;
+    }
+    check_method(&f);
+    check_device(&f);
+    check_tp(&f);
+    check_pod_path(&f, "data.train", job->data.train);
+    check_pod_path(&f, "data.heldout", job->data.heldout);
+    if (zep_k8s_spec_new(job, &m, &spec, &e) < 0 && !m.n)
+        zep_mistakes_add(&m, NULL, e.code, "%s", e.text);
+    if ((rc = take(&m, err)) < 0)
+        zep_k8s_spec_free(spec);
+    else
+        *spec_out = spec;
+    return rc;
 }
 
 /* Where the job may run here or as a batch job, numbers that do not fit this machine are worth a remark only. */

@@ -3,14 +3,14 @@
 # timeout: 200
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$tmp" || exit 1
-verbs=$("$zeppelin" --help | sed -n 's/^  \([a-z]*\)  *[a-z].*/\1/p')
+verbs=$("$zeppelin" --help | sed -n 's/^  \([a-z0-9]*\)  *[a-z].*/\1/p')
 
 options_of()
 {
     grep -oE -- '(^|[^a-zA-Z0-9-])--[a-z][a-z-]*' | grep -oE -- '--[a-z-]+' | sort -u | tr '\n' ' '
 }
 
-is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise calibrate run submit status logs wait cancel report data job " "the verbs"
+is "$(tr '\n' ' ' <<<"$verbs")" "topo doctor plan sim explain advise calibrate run submit k8s status logs wait cancel report data job " "the verbs"
 for v in $verbs; do
     help=$("$zeppelin" "$v" --help | options_of)
     page=$(sed 's/\\-/-/g' "$top/man/zeppelin-$v.1" | sed '/^\.SH EXIT STATUS/,$d' | options_of)
@@ -22,7 +22,7 @@ for v in $verbs; do
 done
 
 # every key of the job file with its default
-"$zeppelin" job init | awk '/^[a-z_]+:$/ { s = substr($1, 1, length($1) - 1); next } /^  [a-z_0-9]+:/ { k = $1; sub(/:/, "", k); v = $0; sub(/^ *[a-z_0-9]+: */, "", v); print s "." k "\t" v }' >keys
+"$zeppelin" job init | awk '/^[a-z_0-9]+:$/ { s = substr($1, 1, length($1) - 1); next } /^  [a-z_0-9]+:/ { k = $1; sub(/:/, "", k); v = $0; sub(/^ *[a-z_0-9]+: */, "", v); print s "." k "\t" v }' >keys
 missing=
 while IFS=$'\t' read -r key value; do
     sed 's/\\-/-/g; s/\\&//g' "$top/man/zeppelin-job.5" | grep -A2 -Fx ".B $key" | grep -qFx "Default: $value" || missing="$missing $key"

@@ -1,0 +1,114 @@
+#include "config.h"
+#include "launcher/launcher.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/arena.h"
+#include "common/log.h"
+#include "common/rundir.h"
+#include "common/yaml.h"
+#include "launcher/cli.h"
+#include "launcher/k8s_manifest.h"
+#include "launcher/precheck.h"
+
+enum { OPT_SET = 256, OPT_JSON };
+
+static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+
+static const struct cli cli = {
+    "k8s",
+    "usage: zeppelin k8s [--set KEY=VALUE]... [--json] [-o FILE] JOB.yaml\n"
+    "\n"
+    "Prints the MPIJob (kubeflow.org/v2beta1) of a job, ready for `kubectl create -f -`: launcher and workers,\n"
+    "ssh, resources, volumes, placement, limits. Everything that the API server or the MPI operator would\n"
+    "refuse, or take and then ignore, is checked before.\n"
+    "\n"
+    "  --set KEY=VALUE    sets a key of the job, as in --set k8s.image=reg/zeppelin:1; may be repeated\n"
+    "  --json             as JSON\n"
+    "  -o, --output FILE  where to write (default: standard output)\n"
+    "  -h, --help\n",
+    options,
+};
+
+struct args {
+    const char **set, *job, *out;
+    int n_set, json;
+};
+
+static int parse(int argc, char **argv, struct args *a)
+{
+    int c;
+
+    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
+        switch (c) {
+        case OPT_SET:
+            a->set[a->n_set++] = optarg;
+            break;
+        case OPT_JSON:
+            a->json = 1;
+            break;
+        case 'o':
+            a->out = optarg;
+            break;
+        default:
+            return c == 'h' ? 0 : 2;
+        }
+    }
+    if (argc - optind != 1)
+        return zep_cli_usage(&cli, argc == optind ? "no job file" : "more than one job file");
+    a->job = argv[optind];
+    return -1;
+}
+
+static int print(const struct args *a, const json_t *manifest, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    char *text = a->json ? json_dumps(manifest, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
+    int rc;
+
+    if (text)
+        zep_buf_printf(&b, "%s\n", text);
+    else
+        zep_yaml_emit_json(&b, manifest);
+    free(text);
+    rc = zep_cli_write(a->out, &b, err);
+    zep_buf_free(&b);
+    return rc;
+}
+
+static int k8s(const struct args *a, struct zep_error *err)
+{
+    struct zep_k8s_spec *spec = NULL;
+    struct zep_job *job = NULL;
+    char id[ZEP_RUN_ID_BUF];
+    json_t *manifest = NULL;
+    int rc;
+
+    if ((rc = zep_job_load(a->job, a->set, a->n_set, &job, err)) < 0 || (rc = zep_precheck_k8s(job, &spec, err)) < 0)
+        goto out;
+    zep_rundir_id(job->name, id);
+    if ((rc = zep_k8s_manifest(spec, id, 1, &manifest, err)) == ZEP_OK)
+        rc = print(a, manifest, err);
+    json_decref(manifest);
+out:
+    zep_k8s_spec_free(spec);
+    zep_job_free(job);
+    return rc;
+}
+
+int cmd_k8s(int argc, char **argv)
+{
+    struct args a = {.set = zep_calloc((size_t)argc + 1, sizeof *a.set)};
+    struct zep_error err;
+    int status;
+
+    if (!a.set)
+        return 1;
+    if ((status = parse(argc, argv, &a)) < 0)
+        status = k8s(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
+    free(a.set);
+    return status;
+}
