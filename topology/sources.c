@@ -238,6 +238,12 @@ static int not_recognised(const struct zep_source_request *q, struct zep_error *
                          "hwloc or NCCL XML, or nvidia-smi topo -m (KIND:FILE says which, see --list-sources)", q->file);
 }
 
+/* What editors of Windows put before a text. */
+static size_t byte_order_mark(const char *text)
+{
+    return !strncmp(text, "\xef\xbb\xbf", 3) ? 3 : 0;
+}
+
 static int load_file(const struct zep_topo_source *kind, const char *path, struct zep_source_request *q, const struct zep_topo_want *w, struct zep_topo **topo_out, struct zep_error *err)
 {
     char *text = NULL;
@@ -246,10 +252,11 @@ static int load_file(const struct zep_topo_source *kind, const char *path, struc
     if (rc < 0)
         return rc;
     q->file = is_stdin ? "standard input" : path;
-    q->text = text;
-    if (strlen(text) != q->len) {
+    q->text = text + byte_order_mark(text);
+    q->len -= byte_order_mark(text);
+    if (strlen(q->text) != q->len) {
         rc = zep_error_set(err, ZEP_EINVAL, "%s: a NUL character in it: expected text", q->file);
-    } else if (!kind && !(kind = recognise(q->file, text, q->len))) {
+    } else if (!kind && !(kind = recognise(q->file, q->text, q->len))) {
         rc = not_recognised(q, err);
     } else {
         note(w, "%s: read as %s (%s)", q->file, kind->name, kind->what);

@@ -147,6 +147,19 @@ static void put_sources(const struct zep_node *n, struct zep_buf *b)
     zep_buf_puts(b, "\n");
 }
 
+/* Whether a device could as well have had this NIC. */
+static int is_as_near(const struct zep_node *n, int nic)
+{
+    for (int i = 0; i < n->n_device; i++) {
+        int have = n->device[i].nic;
+        enum zep_distance d = zep_node_nic_distance(n, i, nic);
+
+        if (have >= 0 && d != ZEP_DIST_UNKNOWN && d == zep_node_nic_distance(n, i, have))
+            return 1;
+    }
+    return 0;
+}
+
 /* NICs that no device uses: down, slower, or far from all though others are used. */
 static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
 {
@@ -171,7 +184,7 @@ static void put_odd_nics(const struct zep_node *n, struct zep_buf *b)
         else if (c->bw.value > 0 && c->bw.value < most)
             zep_buf_printf(b, " (%s)", zep_format_bandwidth(c->bw.value, speed));
         else
-            zep_buf_puts(b, rdma && c->rdma != 1 ? " (not RDMA)" : " (nearest to no device)");
+            zep_buf_puts(b, rdma && c->rdma != 1 ? " (not RDMA)" : is_as_near(n, i) ? " (others are as near)" : " (nearest to no device)");
     }
     if (!first)
         zep_buf_puts(b, "\n");

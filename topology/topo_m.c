@@ -10,6 +10,7 @@
 
 #include "common/arena.h"
 #include "topology/topo_internal.h"
+#include "topology/topo_m_lines.h"
 
 #define MAX_COLUMN 256
 
@@ -32,88 +33,87 @@ static int is_gpu_name(const char *s)
     return !strncmp(s, "GPU", 3) && isdigit((unsigned char)s[3]);
 }
 
-/* Words of a line; ANSI sequences (nvidia-smi underlines its header) are passed over. */
+/* Words of a line, which is changed. */
 static int split(char *line, char **word, int max)
 {
-    char *out = line, *save = NULL;
+    char *save = NULL;
     int n = 0;
 
-    for (char *p = line; *p; p++) {
-        if (*p == 033) {
-            while (p[1] && !isalpha((unsigned char)*p))
-                p++;
-            continue;
-        }
-        if (*p == '[' && p[1 + strspn(p + 1, "0123456789;")] == 'm') { /* the same in a text that lost its control characters */
-            p += 1 + strspn(p + 1, "0123456789;");
-            continue;
-        }
-        *out++ = *p;
-    }
-    *out = '\0';
-    for (char *w = strtok_r(line, " \t\r", &save); w && n < max; w = strtok_r(NULL, " \t\r", &save))
+    for (char *w = strtok_r(line, " \t", &save); w && n < max; w = strtok_r(NULL, " \t", &save))
         word[n++] = w;
     return n;
 }
 
-/* "X", "NV12", "PIX" ... */
-static int parse_cell(const char *s, unsigned char *dist, unsigned char *links)
+/* A name of the header that runs into the next one ("NIC11NIC12", "AffinityNUMA"): its own length. */
+static size_t own_length(const char *word)
 {
     static const struct {
-        const char *word;
-        enum zep_distance d;
-    } words[] = {{"X", ZEP_DIST_UNKNOWN}, {"PIX", ZEP_DIST_SWITCH}, {"PXB", ZEP_DIST_SWITCHES}, {"PHB", ZEP_DIST_BRIDGE}, {"NODE", ZEP_DIST_NUMA}, {"SYS", ZEP_DIST_SYSTEM}, {"SOC", ZEP_DIST_SYSTEM}};
+        const char *begin;
+        int behind_digit;
+    } next[] = {{"NIC", 1}, {"GPU", 1}, {"mlx", 1}, {"CPU", 0}, {"NUMA", 0}};
 
-    *links = 0;
-    *dist = 0;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
-        if (!strcmp(s, words[i].word)) {
-            *dist = (unsigned char)words[i].d;
-            return 1;
-        }
-    if (!strncmp(s, "NV", 2) && isdigit((unsigned char)s[2]) && s[2 + strspn(s + 2, "0123456789")] == '\0') {
-        *links = (unsigned char)(atoi(s + 2) > 255 ? 255 : atoi(s + 2));
-        return 1;
+    for (size_t at = 1; word[at]; at++)
+        for (size_t i = 0; i < sizeof next / sizeof next[0]; i++)
+            if (!strncmp(word + at, next[i].begin, strlen(next[i].begin)) && (isdigit((unsigned char)word[at - 1]) || !next[i].behind_digit))
+                return at;
+    return strlen(word);
+}
+
+static int add_column(struct matrix *m, const char *name)
+{
+    struct zep_node *node = &m->topo->node[0];
+    char key[80];
+
+    if (m->n == MAX_COLUMN)
+        return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: more than %d columns", m->name, m->last_line, MAX_COLUMN);
+    for (int k = 0; k < m->n; k++)
+        if (!strcmp(m->column[k], name))
+            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: column '%.40s' is there twice", m->name, m->last_line, name);
+    if (!(m->column[m->n] = strdup(name)))
+        return zep_error_nomem(m->err, m->name);
+    m->dev[m->n] = m->nic[m->n] = -1;
+    snprintf(key, sizeof key, "%.60s", name);
+    if (is_gpu_name(name)) {
+        for (char *p = key; *p; p++)
+            *p = (char)tolower((unsigned char)*p);
+        m->dev[m->n] = node->n_device;
+        if (!zep_node_add_device(node, key, ZEP_DEV_GPU))
+            return zep_error_nomem(m->err, m->name);
+        node->device[node->n_device - 1].source = ZEP_SRC_NODE;
+    } else {
+        m->nic[m->n] = node->n_nic;
+        if (!zep_node_add_nic(node, key, key))
+            return zep_error_nomem(m->err, m->name);
+        node->nic[node->n_nic - 1].rdma = 1; /* nvidia-smi lists verbs devices only */
+        node->nic[node->n_nic - 1].source = ZEP_SRC_NODE;
     }
-    return 0;
+    m->n++;
+    return ZEP_OK;
+}
+
+/* "CPU Affinity", "NUMA Affinity", "GPU NUMA ID" are behind the columns. */
+static int is_tail_word(const char *w)
+{
+    return !strncmp(w, "CPU", 3) || !strncmp(w, "NUMA", 4) || !strcmp(w, "GPU");
 }
 
 static int add_columns(struct matrix *m, char **word, int n)
 {
-    struct zep_node *node = &m->topo->node[0];
+    int in_tail = 0, rc;
 
-    for (int i = 0; i < n; i++) {
-        m->has_numa |= !strcmp(word[i], "NUMA") && i + 1 < n && !strcmp(word[i + 1], "Affinity");
-        m->n_tail += !strcmp(word[i], "Affinity") || !strcmp(word[i], "ID"); /* "CPU Affinity", "NUMA Affinity", "GPU NUMA ID" */
-    }
-    for (int i = 0; i < n && strcmp(word[i], "CPU") && strcmp(word[i], "NUMA"); i++) {
-        char key[80];
+    for (int i = 0; i < n; i++)
+        for (char *w = word[i], *next; *w; w = next) {
+            size_t len = own_length(w);
+            char name[80];
 
-        if (m->n == MAX_COLUMN)
-            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: more than %d columns", m->name, m->last_line, MAX_COLUMN);
-        for (int k = 0; k < m->n; k++)
-            if (!strcmp(m->column[k], word[i]))
-                return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: column '%.40s' is there twice", m->name, m->last_line, word[i]);
-        if (!(m->column[m->n] = strdup(word[i])))
-            return zep_error_nomem(m->err, m->name);
-        m->dev[m->n] = m->nic[m->n] = -1;
-        snprintf(key, sizeof key, "%.60s", word[i]);
-        if (is_gpu_name(word[i])) {
-            for (char *p = key; *p; p++)
-                *p = (char)tolower((unsigned char)*p);
-            m->dev[m->n] = node->n_device;
-            if (!zep_node_add_device(node, key, ZEP_DEV_GPU))
-                return zep_error_nomem(m->err, m->name);
-            node->device[node->n_device - 1].source = ZEP_SRC_NODE;
-        } else {
-            m->nic[m->n] = node->n_nic;
-            if (!zep_node_add_nic(node, key, key))
-                return zep_error_nomem(m->err, m->name);
-            node->nic[node->n_nic - 1].rdma = 1; /* nvidia-smi lists verbs devices only */
-            node->nic[node->n_nic - 1].source = ZEP_SRC_NODE;
+            next = w + len;
+            snprintf(name, sizeof name, "%.*s", (int)(len > 60 ? 60 : len), w);
+            in_tail |= is_tail_word(name);
+            m->n_tail += in_tail && (!strcmp(name, "Affinity") || !strcmp(name, "ID"));
+            m->has_numa |= in_tail && i > 0 && !strcmp(name, "NUMA") && strcmp(word[i - 1], "GPU");
+            if (!in_tail && (rc = add_column(m, name)) < 0)
+                return rc;
         }
-        m->n++;
-    }
     m->cell = zep_calloc((size_t)m->n * (size_t)m->n + 1, 1);
     m->link = zep_calloc((size_t)m->n * (size_t)m->n + 1, 1);
     m->row_seen = zep_calloc((size_t)m->n + 1, 1);
@@ -157,29 +157,71 @@ static int read_tail(struct matrix *m, struct zep_device *d, char **word, int n)
     return (d->cores = strdup(word[0])) ? ZEP_OK : zep_error_nomem(m->err, m->name);
 }
 
-static int read_row(struct matrix *m, int row, char **word, int n, int is_last)
+/* Cells of a row from p on, which may run together ("NODEPIX"): their number, and what follows them. */
+static int count_cells(const char *p, const char **rest)
 {
+    int n = 0;
+    size_t len;
+
+    for (p += strspn(p, " "); (len = zep_matrix_cell(p, NULL, NULL)); p += strspn(p, " ")) {
+        p += len;
+        n++;
+    }
+    *rest = p;
+    return n;
+}
+
+static int read_cells(struct matrix *m, int row, const char **text, int is_last)
+{
+    const char *p = *text + strspn(*text, " ");
     int have = 0;
+
+    for (; have < m->n && *p; have++, p += strspn(p, " ")) {
+        size_t at = (size_t)(row * m->n + have), len = zep_matrix_cell(p, &m->cell[at], &m->link[at]);
+        int shown = (int)(len ? len : strcspn(p, " ")) > 40 ? 40 : (int)(len ? len : strcspn(p, " "));
+
+        if (!len && is_last)
+            break;
+        if (!len)
+            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: '%.*s' in row %s, column %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS", m->name, m->last_line, shown, p, m->column[row], m->column[have]);
+        if ((row == have) != (*p == 'X'))
+            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: '%.*s' in row %s, column %s: X stands where row and column are the same", m->name, m->last_line, shown, p, m->column[row], m->column[have]);
+        p += len;
+    }
+    *text = p;
+    return have;
+}
+
+static int read_row(struct matrix *m, int row, char *text, int is_last)
+{
+    char *word[16], *tail;
+    const char *rest = text;
+    int have, n;
 
     if (m->row_seen[row])
         return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: row '%.40s' is there twice", m->name, m->last_line, m->column[row]);
-    for (; have < m->n && have < n; have++) {
-        unsigned char *cell = &m->cell[row * m->n + have], *link = &m->link[row * m->n + have];
-
-        if (!parse_cell(word[have], cell, link)) {
-            if (is_last)
-                break;
-            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: '%.40s' in row %s, column %s: expected X, NV#, PIX, PXB, PHB, NODE or SYS", m->name, m->last_line, word[have], m->column[row], m->column[have]);
-        }
-        if ((row == have) != !strcmp(word[have], "X"))
-            return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: '%.40s' in row %s, column %s: X stands where row and column are the same", m->name, m->last_line, word[have], m->column[row], m->column[have]);
-    }
+    if ((have = read_cells(m, row, &rest, is_last)) < 0)
+        return have;
     m->row_seen[row] = have == m->n;
-    if (have < m->n) {
-        zep_topo_warn(m->topo, "%s:%d: row %s ends after %d of %d columns: the text is cut", m->name, m->last_line, m->column[row], have, m->n);
+    if (have < m->n)
+        return zep_topo_warn(m->topo, "%s:%d: row %s ends after %d of %d columns: the text is cut", m->name, m->last_line, m->column[row], have, m->n);
+    if ((n = count_cells(rest, &rest)))
+        return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: row %s has %d cells: the header has %d columns (are names missing there, or do they run together?)", m->name, m->last_line, m->column[row], m->n + n, m->n);
+    if (m->dev[row] < 0)
         return ZEP_OK;
-    }
-    return m->dev[row] >= 0 ? read_tail(m, &m->topo->node[0].device[m->dev[row]], word + have, n - have) : ZEP_OK;
+    tail = text + (rest - text);
+    n = split(tail, word, 16);
+    return read_tail(m, &m->topo->node[0].device[m->dev[row]], word, n);
+}
+
+/* A row whose name is no column: the header is not that of the table, unless only words happen to be there. */
+static int unknown_row(struct matrix *m, const char *name, const char *cells)
+{
+    const char *rest;
+
+    if (count_cells(cells, &rest) < m->n)
+        return ZEP_OK;
+    return zep_error_set(m->err, ZEP_EINVAL, "%s:%d: row '%.40s' is no column of the header: expected one of %s ... %s", m->name, m->last_line, name, m->column[0], m->column[m->n - 1]);
 }
 
 /* "NIC0: mlx5_0" below "NIC Legend:" */
@@ -209,41 +251,45 @@ static int read_legend(struct matrix *m, char **word, int n)
     return ZEP_OK;
 }
 
-static int read_lines(struct matrix *m, char *text)
+static int read_line(struct matrix *m, struct zep_matrix_line *l)
 {
-    char *word[MAX_COLUMN + 16];
-    int rc = ZEP_OK, in_legend = 0, n;
+    char *word[2 * MAX_COLUMN], *text = l->text + strspn(l->text, " "), name[80];
+    size_t len = strcspn(text, " ");
+    int row, n;
 
-    for (char *line = text, *next; line && rc == ZEP_OK; line = next) {
-        int row;
-
-        next = strchr(line, '\n');
-        if (next)
-            *next++ = '\0';
-        m->last_line++;
-        if ((n = split(line, word, MAX_COLUMN + 16)) == 0)
-            continue;
-        if (!m->n) {
-            if (is_gpu_name(word[0]) && (n == 1 || strcmp(word[1], "X")))
-                rc = add_columns(m, word, n);
-            continue;
-        }
-        if (n >= 2 && !strcmp(word[0], "NIC") && !strcmp(word[1], "Legend:")) {
-            in_legend = 1;
-            continue;
-        }
-        if (in_legend) {
-            rc = read_legend(m, word, n);
-            continue;
-        }
-        row = find_column(m, word[0]);
-        if (row < 0 && (!next || !next[strspn(next, " \t\r\n")]) && is_beginning(m, word[0]) &&
-            zep_topo_warn(m->topo, "%s:%d: the text is cut inside of a row ('%.40s')", m->name, m->last_line, word[0]) < 0)
-            rc = zep_error_nomem(m->err, m->name);
-        if (row >= 0)
-            rc = read_row(m, row, word + 1, n - 1, !next || !next[strspn(next, " \t\r\n")]);
+    m->last_line = l->line;
+    if (!m->n) {
+        n = split(text, word, 2 * MAX_COLUMN);
+        return add_columns(m, word, n);
     }
-    return rc;
+    snprintf(name, sizeof name, "%.*s", (int)(len > 70 ? 70 : len), text);
+    if (len && text[len - 1] == ':') {
+        n = split(text, word, 4);
+        return read_legend(m, word, n);
+    }
+    if ((row = find_column(m, name)) >= 0)
+        return read_row(m, row, text + len, l->is_last);
+    if (l->is_last && !text[len] && is_beginning(m, name))
+        return zep_topo_warn(m->topo, "%s:%d: the text is cut inside of a row ('%.40s')", m->name, m->last_line, name);
+    return unknown_row(m, name, text + len);
+}
+
+static int read_text(struct matrix *m, const char *text, size_t len)
+{
+    struct zep_matrix_text t;
+    int rc = zep_matrix_text_read(text, len, &t, m->err);
+
+    if (rc == ZEP_OK && !t.n)
+        rc = t.has_p2p ? zep_error_set(m->err, ZEP_EINVAL, "%s: a table of nvidia-smi topo -p2p, which says what can reach what, not how near it is: expected what nvidia-smi topo -m prints", m->name)
+                       : zep_error_set(m->err, ZEP_EINVAL, "%s: no header: expected a line 'GPU0 GPU1 ... CPU Affinity'", m->name);
+    for (int i = 0; i < t.n && rc == ZEP_OK; i++)
+        rc = read_line(m, &t.line[i]);
+    if (rc == ZEP_OK && t.second)
+        rc = zep_topo_warn(m->topo, "%s:%d: a second table begins here: only the first is read", m->name, t.second);
+    if (rc == ZEP_OK && t.n_other)
+        rc = zep_topo_warn(m->topo, "%s: %d line%s not begin with '%.40s' and %s passed over, '%.40s' first", m->name, t.n_other, t.n_other == 1 ? " does" : "s do", t.tag, t.n_other == 1 ? "is" : "are", t.other);
+    zep_matrix_text_free(&t);
+    return rc == ZEP_ENOMEM ? zep_error_nomem(m->err, m->name) : rc;
 }
 
 /* The matrix is symmetric: a row that is missing is a column of the others. */
@@ -287,26 +333,24 @@ static int finish(struct matrix *m)
 
 int zep_topo_is_topo_m(const char *text, size_t len)
 {
-    const char *p = strstr(text, "GPU0");
-
     (void)len;
-    return p && strstr(p + 4, "GPU0") && strstr(text, "X ") && (strstr(text, "CPU Affinity") || strstr(text, "Legend") || strstr(text, "SYS") || strstr(text, "PHB") || strstr(text, "NODE"));
+    return zep_matrix_is_in(text);
 }
 
 int zep_topo_from_topo_m(const struct zep_source_request *q, struct zep_topo **topo_out, struct zep_error *err)
 {
     struct matrix m = {.name = q->file, .err = err};
-    char origin[400], host[256] = "localhost", *copy = strndup(q->text, q->len);
+    char origin[400], host[256] = "localhost";
     int rc;
 
     snprintf(origin, sizeof origin, "nvidia-smi topo -m %.360s", q->file);
     m.topo = zep_topo_new("machine", origin);
     if (q->base && q->base->n_node == 1)
         snprintf(host, sizeof host, "%.250s", q->base->node[0].id);
-    if (!copy || !m.topo || !zep_topo_add_node(m.topo, host))
+    if (!m.topo || !zep_topo_add_node(m.topo, host))
         rc = zep_error_nomem(err, q->file);
-    else if ((rc = read_lines(&m, copy)) == ZEP_OK && !m.n)
-        rc = zep_error_set(err, ZEP_EINVAL, "%s: no header: expected a line 'GPU0 GPU1 ... CPU Affinity'", q->file);
+    else
+        rc = read_text(&m, q->text, q->len);
     if (rc == ZEP_OK && !m.topo->node[0].n_device)
         rc = zep_error_set(err, ZEP_EINVAL, "%s: no GPUs in the header", q->file);
     if (rc == ZEP_OK && (rc = finish(&m)) == ZEP_OK && (rc = zep_topo_validate(m.topo, err)) < 0)
@@ -316,7 +360,6 @@ int zep_topo_from_topo_m(const struct zep_source_request *q, struct zep_topo **t
     free(m.cell);
     free(m.link);
     free(m.row_seen);
-    free(copy);
     if (rc < 0)
         zep_topo_free(m.topo);
     else

@@ -744,7 +744,7 @@ static const struct {
 } nccl_bad[] = {
     {"<system version=\"1\">\n<cpu", "f:2: not valid XML: unclosed token"},
     {"<a/>", "f: no <system>: expected an NCCL topology"},
-    {"<system>\n<cpu><pci busid=\"1\"/></cpu></system>", "f:2: pci without class"},
+    {"<system>\n<cpu><pci busid=\"1\"/></cpu></system>", "f:2: busid '1': expected a PCI address, as in 0000:17:00.0"},
     {"<!DOCTYPE x [<!ENTITY a \"b\">]><system/>", "f:1: entity 'a' is declared: expected plain elements"},
 };
 
