@@ -46,8 +46,9 @@ struct zep_job {
         struct zep_job_map env;     /* set for the ranks and the batch script */
         struct zep_job_map secrets; /* likewise for the ranks only, read where they are started */
         char *mpi;         /* prefix of the Open MPI to use; "": what PATH has */
+        char *library_path; /* before LD_LIBRARY_PATH */
         char *container;   /* none, pyxis, apptainer */
-        char *image, *mounts, *container_args, *container_rank;
+        char *image, *mounts, *container_args, *container_rank; /* "" none */
         double timeout_s;  /* a peer that is silent for so long is lost, 60 */
         double grace_s;    /* time between the stop signal and the end, 60 */
         char *rdma;        /* Kubernetes resource that a worker needs for RDMA, "NAME[=COUNT]"; "" none */
@@ -134,6 +135,8 @@ void zep_job_free(struct zep_job *job);
 const char *zep_job_origin(const struct zep_job *job, const char *key);
 enum zep_job_layer zep_job_origin_layer(const struct zep_job *job, const char *key);
 const char *zep_job_map_get(const struct zep_job_map *map, const char *name); /* NULL: not there */
+/* cluster.image names a file (/x, ./x, x.sqsh, x.sif) rather than an image in a registry. */
+int zep_job_image_is_file(const char *image);
 /* Adds a mistake of the job, with where the key's value comes from in front. */
 void zep_job_mistake(const struct zep_job *job, struct zep_mistakes *m, const char *key, enum zep_status code, const char *fmt, ...) ZEP_PRINTF(5, 6);
 /* Whole job as YAML; with_origin: each line has a comment with the value's file:line. Reads back equal. */

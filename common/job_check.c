@@ -102,6 +102,55 @@ static void env_and_secrets(const struct zep_job *job, struct zep_mistakes *m)
     }
 }
 
+int zep_job_image_is_file(const char *image)
+{
+    size_t len = strlen(image);
+
+    if (strstr(image, "://"))
+        return 0;
+    return *image == '/' || *image == '.' || (len > 5 && !strcmp(image + len - 5, ".sqsh")) || (len > 4 && !strcmp(image + len - 4, ".sif"));
+}
+
+/* A tag or digest, so that a run that is resumed gets the same image. */
+static void image(const struct zep_job *job, struct zep_mistakes *m)
+{
+    const char *s = job->cluster.image, *last = strrchr(s, '/');
+
+    if (!*s || zep_job_image_is_file(s))
+        return;
+    last = last ? last + 1 : s;
+    last = strchr(last, '#') ? strchr(last, '#') + 1 : last; /* enroot's REGISTRY#NAME */
+    if (s[strcspn(s, " \t\"'")])
+        zep_job_mistake(job, m, "cluster.image", ZEP_EINVAL, "cluster.image: '%.200s': expected an image's name without blanks and quotes, or a file", s);
+    else if (!strchr(last, ':') && !strchr(last, '@'))
+        zep_job_mistake(job, m, "cluster.image", ZEP_EINVAL, "cluster.image: '%.200s': no tag: expected NAME:TAG or NAME@sha256:DIGEST, so that a run that is resumed gets the same image", s);
+}
+
+static void container(const struct zep_job *job, struct zep_mistakes *m)
+{
+    const char *c = job->cluster.container, *where = job->cluster.where;
+    int none = !strcmp(c, "none"), pyxis = !strcmp(c, "pyxis");
+
+    if (!none && !*job->cluster.image)
+        zep_job_mistake(job, m, "cluster.container", ZEP_EINVAL, "cluster.container is %s, but cluster.image is not set: expected an image", c);
+    if (none && *job->cluster.image && (here_only(job) || !strcmp(where, "slurm")))
+        zep_job_mistake(job, m, "cluster.image", ZEP_EINVAL, "cluster.image is set, but cluster.container is none: expected pyxis or apptainer where cluster.where is %s", where);
+    if (!none && !strcmp(where, "k8s"))
+        zep_job_mistake(job, m, "cluster.container", ZEP_EINVAL, "cluster.container: '%s': pods run in k8s.image by themselves: expected none where cluster.where is k8s", c);
+    if (pyxis && here_only(job))
+        zep_job_mistake(job, m, "cluster.container", ZEP_EINVAL, "cluster.container: 'pyxis': a plugin of Slurm, but cluster.where is local: expected apptainer or none");
+    if (pyxis && !strcmp(job->cluster.launcher, "mpirun"))
+        zep_job_mistake(job, m, "cluster.container", ZEP_EINVAL, "cluster.container: 'pyxis': its options are srun's, but cluster.launcher is mpirun: expected srun or auto there, or apptainer here");
+}
+
+static void absolute(const struct zep_job *job, struct zep_mistakes *m)
+{
+    if (*job->cluster.mpi && *job->cluster.mpi != '/')
+        zep_job_mistake(job, m, "cluster.mpi", ZEP_EINVAL, "cluster.mpi: '%.200s': expected an absolute path, the same on all nodes", job->cluster.mpi);
+    if (*job->cluster.container_rank && *job->cluster.container_rank != '/')
+        zep_job_mistake(job, m, "cluster.container_rank", ZEP_EINVAL, "cluster.container_rank: '%.200s': expected an absolute path in the image", job->cluster.container_rank);
+}
+
 static const struct {
     void (*check)(const struct zep_job *job, struct zep_mistakes *m);
     const char *keys[4]; /* whose values it needs; one that ends in '.': a section's */
@@ -115,6 +164,9 @@ static const struct {
     {local_gpus, {"cluster.gpus_per_node", "cluster.where"}},
     {export_env, {"cluster.export"}},
     {env_and_secrets, {"cluster.where"}},
+    {image, {"cluster.image"}},
+    {container, {"cluster.container", "cluster.image", "cluster.where", "cluster.launcher"}},
+    {absolute, {"cluster.mpi", "cluster.container_rank"}},
 };
 
 void zep_job_cross_check(const struct zep_job *job, struct zep_mistakes *m)

@@ -133,17 +133,13 @@ static void argv_push(struct zep_argv *a, char *word)
 
 void zep_argv_add(struct zep_argv *a, const char *fmt, ...)
 {
-    struct zep_buf b = ZEP_BUF_INIT;
     char *word = NULL;
-    char text[4096];
     va_list ap;
 
     va_start(ap, fmt);
-    vsnprintf(text, sizeof text, fmt, ap);
-    va_end(ap);
-    zep_buf_puts(&b, text);
-    if (zep_buf_steal(&b, &word, NULL) < 0)
+    if (vasprintf(&word, fmt, ap) < 0)
         word = NULL;
+    va_end(ap);
     argv_push(a, word);
 }
 

@@ -14,6 +14,8 @@
 #include "common/process.h"
 #include "common/rundir.h"
 #include "launcher/cli.h"
+#include "launcher/container.h"
+#include "launcher/environment.h"
 #include "launcher/follow.h"
 #include "launcher/inputs.h"
 #include "launcher/launch.h"
@@ -100,6 +102,7 @@ struct session {
     struct zep_lock *lock;
     struct zep_launch launch;
     struct before before;
+    struct zep_secrets secrets;
     struct zep_follow_end end;
     int log; /* the run's, 0 none */
 };
@@ -126,7 +129,9 @@ static int prepare(struct session *s, struct zep_error *err)
     apply_log_level(s->job);
     if ((rc = zep_launch_where(s->job, &s->where, err)) < 0 || (rc = zep_job_absolute(s->job, err)) < 0)
         return rc;
-    return zep_precheck_run(s->job, &s->topo, err);
+    if ((rc = zep_environment_apply(s->job, s->where == ZEP_WHERE_SLURM, err)) < 0 || (rc = zep_container_check(s->job, err)) < 0 || (rc = zep_precheck_run(s->job, &s->topo, err)) < 0)
+        return rc;
+    return a->dry ? ZEP_OK : zep_secrets_read(s->job, &s->secrets, err);
 }
 
 static int dry_run(struct session *s, struct zep_error *err)
@@ -250,7 +255,7 @@ static int report(const struct session *s)
 
 static int train(struct session *s, struct zep_error *err)
 {
-    struct zep_follow_args fa = {s->rundir, s->attempt, s->launch.argv.v, s->launch.step, s->job};
+    struct zep_follow_args fa = {s->rundir, s->attempt, s->launch.argv.v, s->launch.step, s->job, &s->secrets};
     int rc;
 
     zep_log(ZEP_LOG_INFO, "run folder %s", s->rundir);
@@ -310,6 +315,7 @@ int cmd_run(int argc, char **argv)
     zep_log_copy(-1);
     if (s.log > 0)
         close(s.log);
+    zep_secrets_free(&s.secrets);
     zep_launch_free(&s.launch);
     zep_topo_free(s.topo);
     zep_job_free(s.job);

@@ -79,6 +79,8 @@ static void become_launcher(const struct follow *f, pid_t parent, int out)
     for (int i = 0; i < N_SIG; i++)
         signal(stop_sigs[i], SIG_DFL);
     signal(SIGPIPE, SIG_DFL);
+    if (f->args->secrets)
+        zep_secrets_set(f->args->secrets);
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) == 0 && getppid() != parent)
         _exit(126);
     execvp(f->args->argv[0], f->args->argv);

@@ -5,6 +5,7 @@
 #include "common/error.h"
 #include "common/job.h"
 #include "common/rundir.h"
+#include "launcher/environment.h"
 
 struct zep_follow_args {
     const char *rundir;
@@ -12,6 +13,7 @@ struct zep_follow_args {
     char *const *argv;
     const char *step; /* name of the Slurm step that argv (srun or mpirun) makes, "" none */
     const struct zep_job *job;
+    const struct zep_secrets *secrets; /* that the ranks get, NULL: none */
 };
 
 /* From here on a request to stop (SIGINT, SIGTERM, SIGUSR1, SIGHUP) does not end this process: zep_follow passes it on as soon as the ranks train. zep_follow calls it, too. */

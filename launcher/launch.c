@@ -11,6 +11,8 @@
 #include "common/log.h"
 #include "common/process.h"
 #include "common/squeue.h"
+#include "launcher/container.h"
+#include "launcher/environment.h"
 #include "launcher/inputs.h"
 
 #define TRIAL_S 60.0
@@ -58,6 +60,7 @@ static void srun_args(struct zep_argv *a, const struct zep_job *job, const char 
     zep_argv_add(a, "--distribution=block");
     zep_argv_add(a, "--kill-on-bad-exit=1");
     zep_argv_add(a, "--export=ALL");
+    zep_container_srun(a, job);
     zep_argv_split(a, job->cluster.mpi_args);
 }
 
@@ -78,6 +81,7 @@ static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const str
     zep_argv_add(a, "--oversubscribe");
     zep_argv_add(a, "--bind-to");
     zep_argv_add(a, "none");
+    zep_environment_forward(job, a);
     zep_argv_split(a, job->cluster.mpi_args);
 }
 
@@ -94,6 +98,7 @@ static int srun_works(const struct zep_job *job, int nodes, const char *rank, ch
     srun_args(&a, job, step, nodes > 1 ? 2 : 1, nodes > 1 ? 1 : 2);
     zep_argv_add(&a, "--overcommit");
     zep_argv_add(&a, "--time=2"); /* minutes: the controller's own end of it */
+    zep_container_wrap(&a, job);
     zep_argv_add(&a, "%s", rank);
     zep_argv_add(&a, "--hello");
     zep_argv_add(&a, "--ranks");
@@ -122,6 +127,7 @@ static int choose_launcher(const struct zep_job *job, struct zep_launch *l, cons
 {
     int have_srun = l->where == ZEP_WHERE_SLURM && zep_launch_in_path("srun"), have_mpirun = zep_launch_in_path("mpirun");
     const char *want = job->cluster.launcher;
+    int pyxis = !strcmp(job->cluster.container, "pyxis");
     char why[200];
 
     if (!strcmp(want, "srun") && !have_srun)
@@ -129,12 +135,27 @@ static int choose_launcher(const struct zep_job *job, struct zep_launch *l, cons
     if (!strcmp(want, "mpirun") && !have_mpirun)
         return zep_error_set(err, ZEP_EUNAVAIL, "cluster.launcher is mpirun, but mpirun is not in PATH: expected Open MPI's (package openmpi-bin)");
     l->srun = have_srun && strcmp(want, "mpirun");
+    if (pyxis && !l->srun)
+        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.container is pyxis, which starts ranks by srun: this is no Slurm allocation, or srun is not in PATH");
     if (l->srun && !strcmp(want, "auto") && l->nodes * l->per_node > 1 && !srun_works(job, l->nodes, rank, why)) {
+        if (pyxis)
+            return zep_error_set(err, ZEP_EUNAVAIL, "srun cannot start MPI ranks in the container (%s), and without pyxis there is none; cluster.launcher: srun skips this trial", why);
         zep_log(ZEP_LOG_INFO, "srun cannot start MPI ranks here (%s): mpirun is used", why);
         l->srun = 0;
     }
     if (!l->srun && !have_mpirun)
         return zep_error_set(err, ZEP_EUNAVAIL, "mpirun is not in PATH: expected Open MPI's (package openmpi-bin)");
+    return ZEP_OK;
+}
+
+static int find_rank(const struct zep_job *job, char **out, struct zep_error *err)
+{
+    if (strcmp(job->cluster.container, "none") && *job->cluster.container_rank) {
+        *out = strdup(job->cluster.container_rank);
+        return *out ? ZEP_OK : zep_error_nomem(err, "launch");
+    }
+    if (zep_fs_helper("zeppelin-rank", out, err) < 0)
+        return zep_error_set(err, ZEP_EUNAVAIL, "the program zeppelin-rank is missing: zeppelin was built without MPI");
     return ZEP_OK;
 }
 
@@ -144,9 +165,9 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
     char *rank = NULL;
     int rc;
 
-    if (zep_fs_helper("zeppelin-rank", &rank, err) < 0)
-        return zep_error_set(err, ZEP_EUNAVAIL, "the program zeppelin-rank is missing: zeppelin was built without MPI");
-    if ((rc = choose_launcher(job, &l, rank, err)) < 0)
+    if ((rc = find_rank(job, &rank, err)) < 0)
+        return rc;
+    if ((rc = zep_container_there(job, err)) < 0 || (rc = choose_launcher(job, &l, rank, err)) < 0)
         goto out;
     if (where == ZEP_WHERE_SLURM)
         snprintf(l.step, sizeof l.step, "zeppelin-%.8s", lock ? zep_lock_token(lock) : "ranks");
@@ -154,6 +175,7 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
         srun_args(&l.argv, job, l.step, l.nodes, l.per_node);
     else
         mpirun_args(&l.argv, job, &l);
+    zep_container_wrap(&l.argv, job);
     zep_argv_add(&l.argv, "%s", rank);
     zep_argv_add(&l.argv, "--attempt");
     zep_argv_add(&l.argv, "%d", attempt);

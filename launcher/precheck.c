@@ -8,6 +8,8 @@
 #include "common/arena.h"
 #include "common/log.h"
 #include "common/yaml.h"
+#include "launcher/container.h"
+#include "launcher/environment.h"
 #include "launcher/inputs.h"
 #include "launcher/k8s_spec.h"
 #include "planner/cost.h"
@@ -191,6 +193,7 @@ int zep_precheck_submit(struct zep_job *job, struct zep_error *err)
     struct zep_mistakes m = ZEP_MISTAKES_INIT;
     struct findings f = {job, &m};
     struct zep_topo *topo = NULL;
+    struct zep_error e;
 
     if (strcmp(job->cluster.where, "auto") && strcmp(job->cluster.where, "slurm"))
         zep_job_mistake(job, &m, "cluster.where", ZEP_EINVAL, "cluster.where is %s: expected slurm or auto for a job that is submitted", job->cluster.where);
@@ -200,6 +203,9 @@ int zep_precheck_submit(struct zep_job *job, struct zep_error *err)
         job->cluster.devices = job->cluster.gpus_per_node;
     if (!job->cluster.devices)
         zep_job_mistake(job, &m, "cluster.devices", ZEP_EINVAL, "cluster.devices: 'auto': expected a number for a batch job (ranks a node), or cluster.gpus_per_node");
+    zep_secrets_check(job, &m);
+    if (zep_container_check(job, &e) < 0)
+        zep_mistakes_add(&m, NULL, e.code, "%s", e.text);
     check_method(&f);
     check_tp(&f);
     if (strcmp(job->cluster.topology, "auto") && job->cluster.devices)

@@ -47,6 +47,8 @@ int zep_job_absolute(struct zep_job *job, struct zep_error *err)
     const char *t = job->cluster.topology;
     int rc;
 
+    if (zep_job_image_is_file(job->cluster.image) && (rc = make_absolute(&job->cluster.image, err)) < 0)
+        return rc;
     if ((rc = make_absolute(&job->run_root, err)) < 0 || (rc = make_absolute(&job->data.train, err)) < 0 || (rc = make_absolute(&job->data.heldout, err)) < 0)
         return rc;
     if (strcmp(t, "auto") && strncmp(t, "synthetic:", 10) && strncmp(t, "preset:", 7))

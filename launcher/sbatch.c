@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "common/encode.h"
+#include "launcher/environment.h"
 
 static int put_option(struct zep_buf *b, const char *key, const char *value, struct zep_error *err)
 {
@@ -47,11 +48,22 @@ static int put_output(struct zep_buf *b, const char *rundir, struct zep_error *e
     return rc;
 }
 
+static int put_export(struct zep_buf *b, const struct zep_job *job, struct zep_error *err)
+{
+    struct zep_buf value = ZEP_BUF_INIT;
+    int rc = zep_environment_export(job, &value, err);
+
+    if (rc == ZEP_OK)
+        rc = put_option(b, "export", value.data, err);
+    zep_buf_free(&value);
+    return rc;
+}
+
 static int put_options(const struct zep_job *job, const char *rundir, struct zep_buf *b, struct zep_error *err)
 {
     int rc;
 
-    if ((rc = put_option(b, "job-name", job->name, err)) < 0)
+    if ((rc = put_option(b, "job-name", *job->cluster.job_name ? job->cluster.job_name : job->name, err)) < 0)
         return rc;
     put_number(b, "nodes", job->cluster.nodes);
     put_number(b, "ntasks-per-node", job->cluster.devices * job->cluster.tp);
@@ -60,7 +72,7 @@ static int put_options(const struct zep_job *job, const char *rundir, struct zep
     put_number(b, "switches", job->cluster.switches);
     put_time(b, job->cluster.time_s);
     if ((rc = put_option(b, "partition", job->cluster.partition, err)) < 0 || (rc = put_option(b, "account", job->cluster.account, err)) < 0 || (rc = put_option(b, "qos", job->cluster.qos, err)) < 0 ||
-        (rc = put_option(b, "constraint", job->cluster.constraint, err)) < 0 || (rc = put_option(b, "export", job->cluster.export_env, err)) < 0)
+        (rc = put_option(b, "constraint", job->cluster.constraint, err)) < 0 || (rc = put_export(b, job, err)) < 0)
         return rc;
     zep_buf_printf(b, "#SBATCH --signal=B:USR1@%" PRId64 "\n", (int64_t)job->cluster.grace_s);
     zep_buf_puts(b, "#SBATCH --requeue\n#SBATCH --open-mode=append\n");
@@ -81,6 +93,8 @@ int zep_sbatch_script(const struct zep_job *job, const char *rundir, const char 
     if ((rc = zep_encode_shell(b, rundir, err)) < 0)
         return rc;
     zep_buf_puts(b, "\nended=$run/slurm-$SLURM_JOB_ID.end # holds the exit status when the job is over, for zeppelin status and wait\nrm -f \"$ended\"\n");
+    if ((rc = zep_environment_lines(job, b, err)) < 0)
+        return rc;
     if (*job->cluster.setup)
         zep_buf_printf(b, "\n# cluster.setup\n%s\n", job->cluster.setup);
     zep_buf_puts(b, "\n\"$zeppelin\" run --resume \"$run\" &\n"
