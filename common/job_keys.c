@@ -127,6 +127,7 @@ static const struct zep_job_key keys[] = {
     COUNT("train.eval_tokens", train.eval_tokens, "64k", 0, MANY, "tokens", "most held-out tokens of an evaluation: documents in a fixed order, each once; less than the whole set is a part of it"),
 
     STRING("plan.method", plan.method, "zeppelin", "how steps are planned: zeppelin, zeppelin-paper, te-cp and others (zeppelin-plan(1))"),
+    CHOICE("plan.effort", plan.effort, "fast", "fast|search", "how long the method zeppelin looks for a plan: fast, by estimates, within milliseconds; search, by simulating candidates, within seconds"),
     STRING("plan.device", plan.device, "", "plan by the costs of this kind of device (zeppelin sim --list-devices) or file; empty: by tokens and pairs, where zeppelin plans as zeppelin-paper"),
     COUNT_OR("plan.capacity", plan.capacity, "auto", "auto", 1, MANY, "tokens", "tokens a device may hold for attention; auto: 1.25 times the average"),
     BOOL("plan.routing", plan.routing, "true", "carry hops between nodes over all NICs"),

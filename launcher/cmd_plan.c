@@ -18,12 +18,12 @@
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
-    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
+    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
     {"export", required_argument, NULL, OPT_EXPORT}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
@@ -51,6 +51,8 @@ static const struct cli cli = {
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
+    "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
+    "                     search, by simulating candidates (seconds)\n"
     "  --heads N, --kv-heads N, --head-dim N\n"
     "                     model's attention (default 32, 8, 128), for the bytes that are shown\n"
     "\n"
@@ -121,6 +123,8 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     case OPT_NO_REMAP:
         a->opts.remap = 0;
         break;
+    case OPT_EFFORT:
+        return zep_effort_parse(optarg, &a->opts.effort, err) < 0 ? zep_error_prefix(err, "--effort") : ZEP_OK;
     case OPT_JSON:
         a->json = 1;
         break;

@@ -47,6 +47,8 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
             return zep_error_prefix(err, "--max-proxies");
         a->opts.max_proxies = (int)v;
         return 1;
+    case ZEP_OPT_EFFORT:
+        return zep_effort_parse(value, &a->opts.effort, err) < 0 ? zep_error_prefix(err, "--effort") : 1;
     case ZEP_OPT_RECOMPUTE:
         a->recompute = 1;
         return 1;
@@ -87,6 +89,7 @@ static int choose_capacity(const struct zep_predict_args *a, struct zep_comparis
     if (!a->capacity && c->capacity > c->fit)
         c->capacity = c->fit;
     zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64, c->capacity, (double)c->capacity / (double)average, c->fit);
+    zep_log(ZEP_LOG_INFO, "effort %s: zeppelin plans by %s", zep_effort_names[a->opts.effort], a->opts.effort == ZEP_EFFORT_FAST ? "estimates, as a training run does (--effort search simulates candidates)" : "simulating candidates");
     if (c->capacity > c->fit)
         zep_log(ZEP_LOG_WARN, "the capacity is %" PRId64 " tokens more than memory holds", c->capacity - c->fit);
     return ZEP_OK;
@@ -149,6 +152,7 @@ int zep_comparison_run(const struct zep_predict_args *a, struct zep_comparison *
 {
     int rc = choose_methods(a, c, err);
 
+    c->effort = a->opts.effort;
     for (int i = 0; i < c->n && rc == ZEP_OK; i++)
         rc = predict(a, c, &c->row[i], err);
     return rc;
@@ -253,7 +257,7 @@ static void put_json_problem(const struct zep_comparison *c, json_t *root)
 
 int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, struct zep_error *err)
 {
-    json_t *root = json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
+    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "effort", zep_effort_names[c->effort], "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
                              "nodes", c->view->n_node, "tokens", (json_int_t)c->work->n_token, "capacity", (json_int_t)c->capacity, "methods", json_array());
     const struct zep_prediction *rival = zep_best_rival(c);
     char *text;

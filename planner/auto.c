@@ -11,6 +11,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
     struct zep_plan *best = NULL, *plan;
     struct zep_plan_opts own = *opts;
     double best_s = 0;
+    int skipped = 0; /* methods that need a link whose speed is not known; *err says which */
 
     if (!opts->cost)
         return zep_error_set(err, ZEP_EUNSUPPORTED, "method auto chooses by predicted time: it needs a model and a kind of device (zeppelin sim)");
@@ -27,11 +28,17 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
             continue;
         if (rc == ZEP_OK)
             rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+        if (rc == ZEP_SKIPPED || rc == ZEP_EINVAL) {
+            skipped = 1;
+            continue;
+        }
         if (rc < 0) {
             zep_plan_free(best);
             return rc;
         }
     }
+    if (!best && skipped)
+        return ZEP_EINVAL;
     if (!best)
         return zep_error_set(err, ZEP_EUNSUPPORTED, "no method can place this batch within the capacity");
     *plan_out = best;

@@ -74,7 +74,7 @@ int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, 
 
     if (rc < 0) {
         zep_plan_free(plan);
-        return rc;
+        return rc == ZEP_EINVAL ? ZEP_SKIPPED : rc;
     }
     step_s = sim ? zep_estimate_rank(sim, cost) : 0; /* of an empty plan */
     if (!*best || step_s < *best_s) {

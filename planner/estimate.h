@@ -21,7 +21,8 @@ double zep_estimate_port(const struct zep_cost *cost, const struct zep_view *vie
 
 /* What plans are compared by: the step's time, those that memory does not hold behind all others. */
 double zep_estimate_rank(const struct zep_sim *sim, const struct zep_cost *cost);
-/* The better of two plans by rank: keeps it in *best (time in *best_s) and frees the other. */
+/* The better of two plans by rank: keeps it in *best (time in *best_s) and frees the other. ZEP_SKIPPED: the plan needs a link whose speed is not known (*err says which); it is freed. */
+#define ZEP_SKIPPED 1
 int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err);
 
 #endif

@@ -9,6 +9,18 @@
 #include "common/yaml.h"
 #include "planner/plan_internal.h"
 
+const char *const zep_effort_names[ZEP_N_EFFORT] = {"fast", "search"};
+
+int zep_effort_parse(const char *name, enum zep_effort *effort_out, struct zep_error *err)
+{
+    for (int i = 0; i < ZEP_N_EFFORT; i++)
+        if (!strcmp(name, zep_effort_names[i])) {
+            *effort_out = (enum zep_effort)i;
+            return ZEP_OK;
+        }
+    return zep_error_set(err, ZEP_EINVAL, "effort '%s': expected fast or search", name);
+}
+
 const char *const zep_form_names[ZEP_N_FORM] = {"none", "single", "double", "gather"};
 
 void zep_plan_free(struct zep_plan *plan)

@@ -87,6 +87,11 @@ struct zep_plan {
 
 struct zep_cost;
 
+/* How long the method zeppelin may look for a plan: `fast` plans by estimates, within milliseconds; `search` simulates candidates. Both are counts of tries that follow from the input. */
+enum zep_effort { ZEP_EFFORT_FAST = 0, ZEP_EFFORT_SEARCH, ZEP_N_EFFORT };
+extern const char *const zep_effort_names[ZEP_N_EFFORT]; /* "fast", "search" */
+int zep_effort_parse(const char *name, enum zep_effort *effort_out, struct zep_error *err);
+
 struct zep_plan_opts {
     const char *method;    /* "zeppelin", "zeppelin-paper", "te-cp" */
     int64_t capacity_tok;  /* L, tokens a device may hold in the attention layout; > 0 */
@@ -96,9 +101,10 @@ struct zep_plan_opts {
     int max_proxies;       /* 0: one per NIC that both nodes have */
     const struct zep_cost *cost; /* costs of a layer (planner/cost.h), of the same tp; NULL: methods go by tokens and pairs alone */
     const int64_t *dev_capacity; /* [n_dev] of devices that hold less than capacity_tok, in the attention layout and in the linear one; 0: nothing; NULL: all hold capacity_tok. Ask zep_opts_capacity */
+    enum zep_effort effort;
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST}
 
 static inline int64_t zep_opts_capacity(const struct zep_plan_opts *opts, int dev)
 {

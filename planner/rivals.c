@@ -19,15 +19,22 @@ static int no_fit(const char *method, struct zep_error *err)
     return zep_error_set(err, ZEP_EUNSUPPORTED, "%s cannot place this batch within the capacity", method);
 }
 
-/* The end of a search: the best plan, or why there is none. */
-static int settle(int rc, struct zep_plan *best, const char *method, struct zep_plan **plan_out, struct zep_error *err)
+/* A search goes on where a candidate needs a link that is not known. */
+static int go_on(int rc, int *skipped)
+{
+    *skipped |= rc == ZEP_SKIPPED;
+    return rc == ZEP_SKIPPED ? ZEP_OK : rc;
+}
+
+/* The end of a search: the best plan, or why there is none: *err says it where candidates were skipped. */
+static int settle(int rc, struct zep_plan *best, int skipped, const char *method, struct zep_plan **plan_out, struct zep_error *err)
 {
     if (rc < 0) {
         zep_plan_free(best);
         return rc;
     }
     if (!best)
-        return no_fit(method, err);
+        return skipped ? ZEP_EINVAL : no_fit(method, err);
     *plan_out = best;
     return ZEP_OK;
 }
@@ -51,7 +58,7 @@ static int build_uniform(const struct zep_view *view, const int64_t *len, int n,
     struct zep_plan *best = NULL, *plan;
     struct zep_groups g;
     double best_s = 0;
-    int rc = zep_groups_init(&g, view, len, n, opts, err);
+    int skipped = 0, rc = zep_groups_init(&g, view, len, n, opts, err);
 
     if (rc < 0)
         return rc;
@@ -61,12 +68,12 @@ static int build_uniform(const struct zep_view *view, const int64_t *len, int n,
         if ((rc = zep_groups_plan(&g, opts, form, &plan, err)) < 0)
             break;
         if (opts->cost)
-            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+            rc = go_on(zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err), &skipped);
         else
             best = plan; /* without costs: the smallest that fits */
     }
     zep_groups_free(&g);
-    return settle(rc, best, opts->method, plan_out, err);
+    return settle(rc, best, skipped, opts->method, plan_out, err);
 }
 
 static int build_static(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
@@ -241,7 +248,7 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
     struct zep_plan *best = NULL, *plan;
     struct mixed m;
     double best_s = 0;
-    int rc = mixed_init(&m, view, len, n, opts, err);
+    int skipped = 0, rc = mixed_init(&m, view, len, n, opts, err);
 
     if (rc < 0)
         return rc;
@@ -253,12 +260,12 @@ static int build_hybrid(const struct zep_view *view, const int64_t *len, int n, 
         if (!zep_groups_holds(plan))
             zep_plan_free(plan);
         else if (opts->cost)
-            rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+            rc = go_on(zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err), &skipped);
         else
             best = plan;
     }
     mixed_free(&m);
-    return settle(rc, best, opts->method, plan_out, err);
+    return settle(rc, best, skipped, opts->method, plan_out, err);
 }
 
 /* --- flexsp --- */
@@ -301,7 +308,7 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
     int32_t *kept = zep_calloc((size_t)view->n_dev + 1, sizeof *kept);
     struct zep_groups g;
     double best_s = 0;
-    int rc = kept ? zep_groups_init(&g, view, len, n, opts, err) : zep_error_nomem(err, "groups of devices");
+    int skipped = 0, rc = kept ? zep_groups_init(&g, view, len, n, opts, err) : zep_error_nomem(err, "groups of devices");
 
     if (rc < 0) {
         free(kept);
@@ -314,7 +321,7 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
             if ((rc = zep_groups_plan(&g, opts, ZEP_FORM_DOUBLE, &plan, err)) < 0)
                 break;
             if (opts->cost)
-                rc = zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err);
+                rc = go_on(zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err), &skipped);
             else {
                 zep_plan_free(best);
                 best = plan;
@@ -322,7 +329,7 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
         }
     zep_groups_free(&g);
     free(kept);
-    return settle(rc, best, opts->method, plan_out, err);
+    return settle(rc, best, skipped, opts->method, plan_out, err);
 }
 
 const struct zep_method zep_method_llama_cp = {"llama-cp", "every sequence over all devices, keys and values gathered first (Llama 3's context parallelism)", build_llama};

@@ -216,10 +216,12 @@ static int fetch_batch(struct zep_train *t, struct zep_batches *from, const stru
 static int build_plans(struct zep_train *t, const struct zep_batch *batch, uint64_t *digest_out, struct zep_error *err)
 {
     const struct zep_job *job = t->job;
-    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL, NULL};
+    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL, NULL, ZEP_EFFORT_FAST};
     uint64_t digest = 0;
     int n, rc;
 
+    if ((rc = zep_effort_parse(job->plan.effort, &opts.effort, err)) < 0)
+        return rc;
     if ((rc = zep_micro_split(batch->len, batch->n_doc, t->capacity * t->view->n_dev, &t->first, &n, err)) < 0)
         return rc;
     t->plan = zep_calloc((size_t)n, sizeof *t->plan);

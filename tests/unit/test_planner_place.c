@@ -1,0 +1,312 @@
+/* Placements: sums that come and go, the least busy block, degrees, and how well the estimate of a placement agrees with the simulator, over many random ones. */
+#include "config.h"
+
+#include <check.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/rng.h"
+#include "planner/check.h"
+#include "planner/place.h"
+#include "planner/sim.h"
+#include "tests/unit/view_util.h"
+
+#define MAX_SEQ 60
+
+struct trial {
+    struct zep_view *view;
+    struct zep_cost cost;
+    struct zep_plan_opts opts;
+    int64_t len[MAX_SEQ];
+    int n;
+};
+
+static int between(struct zep_rng *rng, int lo, int hi)
+{
+    return lo + (int)zep_rng_below(rng, (uint64_t)(hi - lo + 1));
+}
+
+static void make_trial(struct trial *t, struct zep_rng *rng, int n_node, int dev, int nic)
+{
+    static const char *const models[] = {"llama-7b", "llama3-8b", "llama-3b"}, *const engines[] = {"a800", "h100", "h200"};
+    struct zep_model_desc model;
+    struct zep_engine engine;
+    struct zep_error err = {0};
+    int64_t total = 0;
+
+    *t = (struct trial){.view = make_view(n_node, dev, nic), .opts = ZEP_PLAN_OPTS_DEFAULT, .n = between(rng, 10, MAX_SEQ)};
+    ck_assert_int_eq(zep_model_load(models[between(rng, 0, 2)], &model, &err), ZEP_OK);
+    ck_assert_int_eq(zep_engine_load(engines[between(rng, 0, 2)], &engine, &err), ZEP_OK);
+    ck_assert_int_eq(zep_cost_make(&model, &engine, 1, 200e9, &t->cost, &err), ZEP_OK);
+    for (int i = 0; i < t->n; i++)
+        total += t->len[i] = between(rng, 0, 9) ? between(rng, 100, 8000) : between(rng, 8000, 60000);
+    t->opts.cost = &t->cost;
+    t->opts.capacity_tok = total * 3 / 2 / t->view->n_dev + 1;
+}
+
+static void open_place(struct trial *t, struct zep_place *z)
+{
+    struct zep_error err = {0};
+
+    ck_assert_msg(zep_place_init(z, t->view, t->len, t->n, &t->opts, &err) == ZEP_OK, "%s", err.text);
+}
+
+static double simulated(struct trial *t, struct zep_place *z)
+{
+    struct zep_plan *plan;
+    struct zep_sim *sim;
+    struct zep_error err = {0};
+    double s;
+
+    ck_assert_msg(zep_place_plan(z, z->job, z->move, &plan, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_msg(zep_simulate(plan, t->view, &t->cost, NULL, &sim, &err) == ZEP_OK, "%s", err.text);
+    s = sim->pass[0].time_s + sim->pass[1].time_s;
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    return s;
+}
+
+static int cmp_key(const void *a, const void *b)
+{
+    const double *x = a, *y = b;
+
+    return (x[0] > y[0]) - (x[0] < y[0]);
+}
+
+/* Spearman's, of n pairs. */
+static double rank_correlation(const double *x, const double *y, int n)
+{
+    double (*key)[2] = calloc((size_t)n, sizeof *key), *rank = calloc((size_t)n, sizeof *rank), sum = 0;
+
+    for (int i = 0; i < n; i++) {
+        key[i][0] = x[i];
+        key[i][1] = i;
+    }
+    qsort(key, (size_t)n, sizeof *key, cmp_key);
+    for (int i = 0; i < n; i++)
+        rank[(int)key[i][1]] = i;
+    for (int i = 0; i < n; i++) {
+        key[i][0] = y[i];
+        key[i][1] = i;
+    }
+    qsort(key, (size_t)n, sizeof *key, cmp_key);
+    for (int i = 0; i < n; i++)
+        sum += (rank[(int)key[i][1]] - i) * (rank[(int)key[i][1]] - i);
+    free(key);
+    free(rank);
+    return 1 - 6 * sum / ((double)n * ((double)n * n - 1));
+}
+
+/* The estimate against the simulator: it ranks placements as the simulator does, its best one is close to the simulator's best, and it is never far off. */
+START_TEST(estimate)
+{
+    static const int shapes[][3] = {{2, 8, 8}, {4, 8, 4}, {8, 4, 4}, {3, 6, 2}, {4, 8, 8}, {1, 8, 4}};
+    static const double shares[] = {0.33, 0.62, 1.0, 1.5, 2.0};
+    double est[100], sim[100], rho_sum = 0, loss_sum = 0;
+    int n_case = 0;
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, 11);
+    for (int round = 0; round < 12; round++) {
+        const int *shape = shapes[round % 6];
+        struct trial t;
+        struct zep_place z;
+        int n = 0, best_est = 0, best_sim = 0, dev;
+        double rho;
+
+        make_trial(&t, &rng, shape[0], shape[1], shape[2]);
+        open_place(&t, &z);
+        for (int move = ZEP_MOVE_NONE; move < ZEP_MOVE_ALL; move++)
+            for (int s = 0; s < 5; s++)
+                for (int ahead = 0; ahead < 3; ahead++)
+                    for (int refined = 0; refined < 2; refined++) {
+                        z.move = (enum zep_place_move)move;
+                        if (!zep_place_all(&z, shares[s] * z.target_s, ahead, UINT64_MAX))
+                            continue;
+                        if (refined)
+                            zep_place_refine(&z, 500);
+                        est[n] = zep_place_slowest(&z, &dev);
+                        sim[n] = simulated(&t, &z);
+                        ck_assert_msg(est[n] > 0.65 * sim[n] && est[n] < 1.25 * sim[n], "round %d: estimated %g ms, simulated %g ms (move %d, share %g, ahead %d)", round, 1e3 * est[n], 1e3 * sim[n], move, shares[s], ahead);
+                        best_est = est[n] < est[best_est] ? n : best_est;
+                        best_sim = sim[n] < sim[best_sim] ? n : best_sim;
+                        n++;
+                    }
+        ck_assert_int_ge(n, 30);
+        rho = rank_correlation(est, sim, n);
+        rho_sum += rho;
+        loss_sum += sim[best_est] / sim[best_sim];
+        n_case++;
+        ck_assert_msg(sim[best_est] <= 1.1 * sim[best_sim], "round %d: the best by estimate takes %g ms, the best of all %g ms", round, 1e3 * sim[best_est], 1e3 * sim[best_sim]);
+        zep_place_free(&z);
+        test_view_free(t.view);
+    }
+    ck_assert_msg(rho_sum / n_case > 0.85, "rank correlation %.3f on average", rho_sum / n_case);
+    ck_assert_msg(loss_sum / n_case < 1.03, "the best by estimate takes %.3f x the best on average", loss_sum / n_case);
+}
+END_TEST
+
+/* What is added and removed leaves what is left, up to rounding; the block that is found is the one that a look at all blocks finds. */
+START_TEST(comes_and_goes)
+{
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, (uint64_t)_i + 1);
+    for (int round = 0; round < 10; round++) {
+        int n_node = between(&rng, 1, 7), dev = between(&rng, 1, 12), dev0;
+        struct trial t;
+        struct zep_place z, fresh;
+
+        make_trial(&t, &rng, n_node, dev, between(&rng, 1, dev));
+        t.opts.capacity_tok = 1 << 30;
+        open_place(&t, &z);
+        open_place(&t, &fresh);
+        z.move = fresh.move = (enum zep_place_move)between(&rng, 0, 2);
+        zep_place_clear(&z);
+        for (int i = 0; i < t.n; i++)
+            zep_place_add(&z, i, 0, between(&rng, 0, t.view->n_dev - 1));
+        for (int step = 0; step < 200; step++) {
+            int seq = between(&rng, 0, t.n - 1), k = between(&rng, 0, z.n_level - 1);
+            double least = 1e30, done, each = zep_place_each(&z, seq, k);
+
+            zep_place_remove(&z, seq);
+            done = zep_place_best(&z, seq, k, each, &dev0);
+            if (k < z.n_inside)
+                for (int node = 0; node < n_node; node++)
+                    for (int d0 = t.view->node_dev0[node]; d0 + z.level[k].size <= t.view->node_dev0[node + 1]; d0 += z.level[k].size) {
+                        double busy = 0;
+
+                        for (int d = d0; d < d0 + z.level[k].size; d++)
+                            busy = z.done_s[d] > busy ? z.done_s[d] : busy;
+                        least = busy + each < least ? busy + each : least;
+                    }
+            ck_assert(done >= 0 && (k >= z.n_inside || done == least));
+            zep_place_add(&z, seq, k, dev0);
+        }
+        zep_place_clear(&fresh);
+        for (int i = 0; i < t.n; i++)
+            zep_place_add(&fresh, i, z.job[i].k, z.job[i].dev0);
+        for (int d = 0; d < t.view->n_dev; d++)
+            ck_assert_msg(fabs(z.done_s[d] - fresh.done_s[d]) <= 1e-9 * (1e-3 + fresh.done_s[d]) && z.dev[d].tok == fresh.dev[d].tok, "device %d: %.17g, anew %.17g", d, z.done_s[d], fresh.done_s[d]);
+        zep_place_free(&z);
+        zep_place_free(&fresh);
+        test_view_free(t.view);
+    }
+}
+END_TEST
+
+/* Degrees of nodes of any size; nodes that differ. */
+START_TEST(degrees)
+{
+    static const struct {
+        int n_node, dev[4];
+        const char *want;
+    } table[] = {
+        {1, {12}, "1 2 3 4 6 12"},
+        {2, {12, 12}, "1 2 3 4 6 12 24"},
+        {3, {6, 6, 6}, "1 2 3 6 12 18"},
+        {4, {8, 8, 8, 8}, "1 2 4 8 16 24 32"},
+        {2, {8, 6}, "1 2 3 4 6 8 14"},
+        {2, {1, 1}, "1 2"},
+    };
+
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        int nic[4] = {1, 1, 1, 1};
+        struct trial t;
+        struct zep_place z;
+        struct zep_rng rng;
+        char got[100] = "";
+
+        zep_rng_seed(&rng, 1);
+        make_trial(&t, &rng, 1, 1, 1);
+        test_view_free(t.view);
+        t.view = make_view_uneven(table[i].n_node, table[i].dev, nic);
+        open_place(&t, &z);
+        for (int k = 0; k < z.n_level; k++)
+            snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", k ? " " : "", z.level[k].size);
+        ck_assert_str_eq(got, table[i].want);
+        zep_place_free(&z);
+        test_view_free(t.view);
+    }
+}
+END_TEST
+
+/* A slow device is given less. */
+START_TEST(slow_device)
+{
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, 5);
+    for (int round = 0; round < 10; round++) {
+        struct trial t;
+        struct zep_plan *plan;
+        struct zep_error err = {0};
+        double mean = 0;
+
+        make_trial(&t, &rng, 2, 4, 4);
+        t.n = MAX_SEQ;
+        for (int i = 0; i < t.n; i++)
+            mean += (double)(t.len[i] = between(&rng, 500, 3000)) / t.view->n_dev;
+        t.opts.capacity_tok = (int64_t)mean * 2;
+        t.view->dev_speed = calloc((size_t)t.view->n_dev, sizeof *t.view->dev_speed);
+        for (int d = 0; d < t.view->n_dev; d++)
+            t.view->dev_speed[d] = d ? 1 : 0.5;
+        ck_assert_msg(zep_plan_build(t.view, t.len, t.n, &t.opts, &plan, &err) == ZEP_OK, "%s", err.text);
+        ck_assert_msg((double)plan->attn_tok[0] < 0.75 * mean && (double)plan->lin_tok[0] < 0.75 * mean, "round %d: %lld and %lld tokens of %.0f on average", round, (long long)plan->attn_tok[0], (long long)plan->lin_tok[0],
+                      mean);
+        zep_plan_free(plan);
+        test_view_free(t.view);
+    }
+}
+END_TEST
+
+/* Where links between nodes are not known, sequences that fit stay inside nodes; both efforts. */
+START_TEST(unknown_links)
+{
+    for (int effort = ZEP_EFFORT_FAST; effort < ZEP_N_EFFORT; effort++) {
+        int64_t len[20], n = 20;
+        struct trial t;
+        struct zep_rng rng;
+        struct zep_plan *plan = NULL;
+        struct zep_error err = {0};
+
+        zep_rng_seed(&rng, 3);
+        make_trial(&t, &rng, 2, 4, 4);
+        for (int i = 0; i < n; i++)
+            len[i] = 2000;
+        t.opts.capacity_tok = 20000;
+        t.opts.effort = (enum zep_effort)effort;
+        for (int d = 0; d < t.view->n_dev; d++)
+            t.view->dev_bw[d] = 0;
+        t.cost.engine.port_bw = 0;
+        ck_assert_msg(zep_plan_build(t.view, len, (int)n, &t.opts, &plan, &err) == ZEP_OK, "effort %d: %s", effort, err.text);
+        for (int i = 0; i < plan->n_ring; i++)
+            ck_assert_int_eq(plan->ring[i].n_member, 1);
+        zep_plan_free(plan);
+        test_view_free(t.view);
+    }
+}
+END_TEST
+
+int main(void)
+{
+    Suite *s = suite_create("place");
+    TCase *tc = tcase_create("all");
+    SRunner *r;
+    int bad;
+
+    tcase_set_timeout(tc, 120);
+    tcase_add_test(tc, estimate);
+    tcase_add_loop_test(tc, comes_and_goes, 0, 6);
+    tcase_add_test(tc, degrees);
+    tcase_add_test(tc, slow_device);
+    tcase_add_test(tc, unknown_links);
+    suite_add_tcase(s, tc);
+    r = srunner_create(s);
+    srunner_run_all(r, CK_ENV);
+    bad = srunner_ntests_failed(r);
+    srunner_free(r);
+    return bad ? 1 : 0;
+}
