@@ -153,8 +153,8 @@ static void add_row(const struct zep_comparison *c, const struct zep_prediction 
         snprintf(cell->why, sizeof cell->why, "%s", r->why);
         return;
     }
-    if (r->sim->mem_bytes > c->cost.mem_bytes) {
-        snprintf(cell->why, sizeof cell->why, "%s needs %.1f GB of a device's %.1f GB", r->method, r->sim->mem_bytes / 1e9, c->cost.mem_bytes / 1e9);
+    if (r->sim->mem_bytes > r->sim->mem_limit) {
+        snprintf(cell->why, sizeof cell->why, "%s needs %.1f GB of a device's %.1f GB", r->method, r->sim->mem_bytes / 1e9, r->sim->mem_limit / 1e9);
         return;
     }
     cell->step_s[batch] = r->sim->step_s;

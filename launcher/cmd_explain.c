@@ -93,6 +93,7 @@ static int again(const struct args *a, const struct zep_comparison *c, int64_t c
     opts.method = c->row[0].plan->method;
     opts.tp = (int)a->p.problem.tp;
     opts.capacity_tok = capacity;
+    opts.dev_capacity = c->dev_capacity;
     opts.cost = &c->cost;
     *step_s = 0;
     rc = zep_plan_build(c->view, c->work->len, c->work->n, &opts, &plan, err);
@@ -288,7 +289,7 @@ static int put_bounds(const struct zep_comparison *c, const struct zep_predictio
         rc = zep_sim_critical_text(q, b, err);
         zep_buf_puts(b, "\n");
     }
-    zep_buf_printf(b, "  memory: %.1f of %.1f GB on the fullest device\n", s->mem_bytes / 1e9, c->cost.mem_bytes / 1e9);
+    zep_buf_printf(b, "  memory: %.1f of %.1f GB on the fullest device\n", s->mem_bytes / 1e9, s->mem_limit / 1e9);
     return rc;
 }
 

@@ -178,6 +178,15 @@ static int parse(int argc, char **argv, struct args *a)
     return -1;
 }
 
+static int64_t hold_of(const struct args *a, const struct zep_view *view)
+{
+    int64_t sum = 0;
+
+    for (int d = 0; d < view->n_dev; d++)
+        sum += zep_opts_capacity(&a->opts, d);
+    return sum;
+}
+
 /* Of a batch that all devices together cannot hold, only one micro-step is planned, and it is said. A batch that was listed by hand is taken as it is. */
 static int choose_micro(const struct args *a, const struct zep_view *view, const struct zep_workload *w, int *first, int *n, struct zep_error *err)
 {
@@ -187,7 +196,7 @@ static int choose_micro(const struct args *a, const struct zep_view *view, const
     *n = w->n;
     if (!a->problem.data)
         return a->micro ? zep_error_set(err, ZEP_EINVAL, "--micro-step: only a batch of a data set is divided into micro-steps") : ZEP_OK;
-    if ((rc = zep_micro_split(w->len, w->n, a->opts.capacity_tok * view->n_dev, &start, &n_micro, err)) < 0)
+    if ((rc = zep_micro_split(w->len, w->n, hold_of(a, view), &start, &n_micro, err)) < 0)
         return rc;
     if (a->micro >= n_micro) {
         rc = zep_error_set(err, ZEP_EINVAL, "--micro-step: '%" PRId64 "': this step has %d", a->micro, n_micro);
@@ -201,21 +210,36 @@ static int choose_micro(const struct args *a, const struct zep_view *view, const
     return rc;
 }
 
+/* Where memories differ, small devices get no more than theirs holds. */
+static int set_capacities(struct args *a, const struct zep_topo *topo, const struct zep_cost *cost, struct zep_view *view, struct zep_capacity *capacity, struct zep_error *err)
+{
+    int rc;
+
+    a->opts.cost = cost;
+    if ((rc = zep_problem_speeds(a->device, topo, cost, 0, view, err)) < 0 || (rc = zep_capacity_choose(cost, view, 0, a->opts.capacity_tok, 0, capacity, err)) < 0)
+        return rc;
+    if ((a->opts.dev_capacity = capacity->dev))
+        zep_log(ZEP_LOG_INFO, "memory holds %" PRId64 " tokens on the smallest devices, %" PRId64 " on the largest: the smaller ones get no more", capacity->least_fit, capacity->most_fit);
+    return ZEP_OK;
+}
+
 static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload **w_out, int *first_out, struct zep_error *err)
 {
     struct zep_topo *topo = NULL;
     struct zep_view *view = NULL;
     struct zep_cost cost;
+    struct zep_capacity capacity = {0};
     int n, rc;
 
     if ((rc = zep_problem_workload(&a->problem, w_out, err)) < 0 || (rc = zep_problem_cluster(&a->problem, &topo, &view, err)) < 0)
         return rc;
     if (a->model && (rc = zep_problem_costs(a->model, a->device, topo, view, (int)a->problem.tp, &cost, err)) == ZEP_OK)
-        a->opts.cost = &cost;
+        rc = set_capacities(a, topo, &cost, view, &capacity, err);
     if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
         rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err);
     }
+    free(capacity.dev);
     zep_view_free(view);
     zep_topo_free(topo);
     return rc;

@@ -184,11 +184,22 @@ static int put_table(const struct zep_comparison *c, int csv, struct zep_buf *b,
                            r->sim->mem_bytes);
         else
             zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %7.1fGB%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, zep_imbalance(c, r), zep_step_bytes(c, r, 0) / 1e9, zep_step_bytes(c, r, 1) / 1e9,
-                           r->sim->mem_bytes / 1e9, r->sim->mem_bytes > c->cost.mem_bytes ? " (too much)" : "");
+                           r->sim->mem_bytes / 1e9, r->sim->mem_bytes > r->sim->mem_limit ? " (too much)" : "");
     }
     if (!csv && rival)
         zep_buf_printf(b, "best rival: %s; imbalance: the busiest device's computing over the mean\n", rival->method);
     return zep_buf_ok(b, err);
+}
+
+/* Why memory does not do. */
+static void put_missing(const struct zep_comparison *c, const struct zep_sim *s, struct zep_buf *b)
+{
+    int n = 0;
+
+    for (int d = 0; d < c->view->n_dev; d++)
+        n += s->dev_mem[d] > (zep_view_mem(c->view, d) > 0 ? (double)zep_view_mem(c->view, d) : c->cost.mem_bytes);
+    zep_buf_printf(b, "  it does not fit: %.1f GB are missing%s", (s->mem_bytes - s->mem_limit) / 1e9, s->mem_state > s->mem_limit ? ": the model's state alone is more than there is" : "");
+    zep_buf_printf(b, n > 1 ? "; %d of %d devices need more than they have\n" : "\n", n, c->view->n_dev);
 }
 
 static void put_pass(const struct zep_comparison *c, const struct zep_prediction *r, int pass, struct zep_buf *b)
@@ -221,10 +232,10 @@ static int put_detail(const struct zep_comparison *c, const struct zep_predictio
         rc = zep_sim_critical_text(&s->pass[pass], b, err);
         zep_buf_puts(b, "\n");
     }
-    zep_buf_printf(b, "memory: %.1f of %.1f GB on device %d: model's state %.1f GB, activations %.1f GB, blocks under way %.2f GB\n", s->mem_bytes / 1e9, c->cost.mem_bytes / 1e9, s->mem_dev, s->mem_state / 1e9, s->mem_tokens / 1e9,
+    zep_buf_printf(b, "memory: %.1f of %.1f GB on device %d: model's state %.1f GB, activations %.1f GB, blocks under way %.2f GB\n", s->mem_bytes / 1e9, s->mem_limit / 1e9, s->mem_dev, s->mem_state / 1e9, s->mem_tokens / 1e9,
                    s->mem_buffers / 1e9);
-    if (s->mem_bytes > c->cost.mem_bytes)
-        zep_buf_printf(b, "  it does not fit: %.1f GB are missing\n", (s->mem_bytes - c->cost.mem_bytes) / 1e9);
+    if (s->mem_bytes > s->mem_limit)
+        put_missing(c, s, b);
     return rc < 0 ? rc : zep_buf_ok(b, err);
 }
 

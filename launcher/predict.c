@@ -71,24 +71,71 @@ static int load_costs(const struct zep_predict_args *a, struct zep_comparison *c
 
     if (rc == ZEP_OK && a->recompute)
         zep_cost_recompute(&c->cost);
-    return rc;
+    return rc == ZEP_OK ? zep_problem_speeds(a->device, c->topo, &c->cost, 0, c->view, err) : rc;
 }
 
-/* Tokens a device: as asked, or the average with slack, no more than memory holds. */
+static double least_memory(const struct zep_comparison *c)
+{
+    double least = c->cost.mem_bytes;
+
+    for (int d = 0; d < c->view->n_dev; d++)
+        if (zep_view_mem(c->view, d) > 0 && (double)zep_view_mem(c->view, d) < least)
+            least = (double)zep_view_mem(c->view, d);
+    return least;
+}
+
+/* "4096", or "4096 (the smallest) to 9000". */
+static void put_fit(const struct zep_comparison *c, char out[80])
+{
+    if (c->least_fit == c->fit)
+        snprintf(out, 80, "%" PRId64, c->fit);
+    else
+        snprintf(out, 80, "%" PRId64 " (the smallest) to %" PRId64, c->least_fit, c->fit);
+}
+
+int zep_comparison_capacity(struct zep_comparison *c, int64_t asked, double slack, char *why, size_t why_len, struct zep_error *err)
+{
+    struct zep_capacity k;
+    char fit[80];
+    int rc = zep_capacity_choose(&c->cost, c->view, c->work->n_token, asked, slack, &k, err);
+
+    if (rc < 0)
+        return rc;
+    c->fit = k.most_fit;
+    c->least_fit = k.least_fit;
+    put_fit(c, fit);
+    if (k.least_fit < 1 && k.most_fit > 0)
+        snprintf(why, why_len, "the model's state does not fit into the smallest devices (%.1f GB): leave their nodes out (--without)", least_memory(c) / 1e9);
+    else if (!k.fits)
+        snprintf(why, why_len, "memory holds %s tokens a device beside the model's state, the batch has %" PRId64, fit, (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev);
+    else
+        *why = '\0';
+    c->capacity = k.tok;
+    free(c->dev_capacity);
+    c->dev_capacity = k.dev;
+    return ZEP_OK;
+}
+
 static int choose_capacity(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
 {
     int64_t average = (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev;
-    double want = a->slack * (double)average;
+    char why[300], fit[80];
+    int rc = zep_comparison_capacity(c, a->capacity, a->slack, why, sizeof why, err);
 
-    c->fit = zep_cost_fit_tokens(&c->cost, c->view->n_dev);
-    c->capacity = a->capacity ? a->capacity : (int64_t)want + ((double)(int64_t)want < want);
-    if (!a->capacity && c->fit < average)
+    if (rc < 0)
+        return rc;
+    put_fit(c, fit);
+    if (*why && c->least_fit < 1 && c->fit > 0)
+        return zep_error_set(err, ZEP_EINVAL, "%s", why);
+    if (*why)
         return zep_error_set(err, ZEP_EINVAL,
-                             "memory holds %" PRId64 " tokens a device of %s beside the model's state (%.1f GB a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
-                             c->fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / 1e9, average);
-    if (!a->capacity && c->capacity > c->fit)
-        c->capacity = c->fit;
-    zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64, c->capacity, (double)c->capacity / (double)average, c->fit);
+                             "memory holds %s tokens a device of %s beside the model's state (%.1f GB a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
+                             fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / 1e9, average);
+    if (c->least_fit < c->fit)
+        zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64 " on the smallest devices, which hold no more, and %" PRId64 " on the largest", c->capacity, (double)c->capacity / (double)average,
+                c->least_fit, c->fit);
+    else
+        zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64, c->capacity, (double)c->capacity / (double)average, c->fit);
     zep_log(ZEP_LOG_INFO, "effort %s: zeppelin plans by %s", zep_effort_names[a->opts.effort], a->opts.effort == ZEP_EFFORT_FAST ? "estimates, as a training run does (--effort search simulates candidates)" : "simulating candidates");
     if (c->capacity > c->fit)
         zep_log(ZEP_LOG_WARN, "the capacity is %" PRId64 " tokens more than memory holds", c->capacity - c->fit);
@@ -125,6 +172,7 @@ static int predict(const struct zep_predict_args *a, struct zep_comparison *c, s
     opts.method = r->method;
     opts.tp = (int)a->problem.tp;
     opts.capacity_tok = c->capacity;
+    opts.dev_capacity = c->dev_capacity;
     opts.cost = &c->cost;
     if ((rc = zep_plan_build(c->view, c->work->len, c->work->n, &opts, &r->plan, err)) == ZEP_OK)
         rc = zep_simulate(r->plan, c->view, &c->cost, &sim, &r->sim, err);
@@ -168,6 +216,7 @@ void zep_comparison_free(struct zep_comparison *c)
     zep_topo_free(c->topo);
     zep_workload_free(c->work);
     free(c->names);
+    free(c->dev_capacity);
     memset(c, 0, sizeof *c);
 }
 
@@ -198,7 +247,7 @@ const struct zep_prediction *zep_best_rival(const struct zep_comparison *c)
     const struct zep_prediction *best = NULL;
 
     for (int i = 0; i < c->n; i++)
-        if (c->row[i].sim && !is_ours(c->row[i].method) && c->row[i].sim->mem_bytes <= c->cost.mem_bytes && (!best || c->row[i].sim->step_s < best->sim->step_s))
+        if (c->row[i].sim && !is_ours(c->row[i].method) && c->row[i].sim->mem_bytes <= c->row[i].sim->mem_limit && (!best || c->row[i].sim->step_s < best->sim->step_s))
             best = &c->row[i];
     return best;
 }
@@ -226,6 +275,30 @@ double zep_step_bytes(const struct zep_comparison *c, const struct zep_predictio
 
 /* --- JSON --- */
 
+/* Devices that are not alike. */
+static void put_json_devices(const struct zep_comparison *c, json_t *root)
+{
+    json_t *speeds = json_array(), *mems = json_array(), *caps = json_array();
+    int slow = 0, mem = 0;
+
+    for (int d = 0; d < c->view->n_dev; d++) {
+        json_array_append_new(speeds, json_real(zep_view_speed(c->view, d)));
+        json_array_append_new(mems, json_real(zep_view_mem(c->view, d) > 0 ? (double)zep_view_mem(c->view, d) : c->cost.mem_bytes));
+        json_array_append_new(caps, json_integer((json_int_t)(c->dev_capacity ? c->dev_capacity[d] : c->capacity)));
+        slow |= zep_view_speed(c->view, d) != 1;
+        mem |= zep_view_mem(c->view, d) > 0;
+    }
+    if (slow)
+        json_object_set(root, "device_speed", speeds);
+    if (mem)
+        json_object_set(root, "device_memory_bytes", mems);
+    if (c->dev_capacity)
+        json_object_set(root, "device_capacity", caps);
+    json_decref(speeds);
+    json_decref(mems);
+    json_decref(caps);
+}
+
 /* What the prediction is of: the lengths, the costs, the links. */
 static void put_json_problem(const struct zep_comparison *c, json_t *root)
 {
@@ -246,6 +319,7 @@ static void put_json_problem(const struct zep_comparison *c, json_t *root)
     for (int n = 0; n <= c->view->n_node; n++)
         json_array_append_new(first, json_integer(c->view->node_dev0[n]));
     json_object_set_new(root, "node_device0", first);
+    put_json_devices(c, root);
     json_object_set_new(root, "lengths", lengths);
     json_object_set_new(root, "node_nic_bytes_s", nics);
     json_object_set_new(root, "device_port_bytes_s", ports);
@@ -272,9 +346,9 @@ int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, st
         } else {
             static const char *const names[] = {"forward", "backward"};
 
-            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "step_s", r->sim->step_s, "layers_s", r->sim->layers_s, "head_s", r->sim->head_s, "exchange_s", r->sim->exchange_s,
+            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "step_s", r->sim->step_s, "layers_s", r->sim->layers_s, "head_s", r->sim->head_s, "exchange_s", r->sim->exchange_s,
                                                 "optimizer_s", r->sim->optimizer_s, "tokens_s_device", r->sim->tokens_s_dev, "imbalance", zep_imbalance(c, r), "node_bytes", zep_step_bytes(c, r, 0), "network_bytes",
-                                                zep_step_bytes(c, r, 1), "memory_bytes", r->sim->mem_bytes, "memory_state_bytes", r->sim->mem_state, "memory_activation_bytes", r->sim->mem_tokens));
+                                                zep_step_bytes(c, r, 1), "memory_bytes", r->sim->mem_bytes, "memory_limit_bytes", r->sim->mem_limit, "memory_state_bytes", r->sim->mem_state, "memory_activation_bytes", r->sim->mem_tokens));
             for (int p = 0; p < 2; p++) {
                 const struct zep_sim_pass *s = &r->sim->pass[p];
 

@@ -144,3 +144,14 @@ int zep_problem_costs(const char *model_name, const char *device, const struct z
     zep_log(engine.calibrated ? ZEP_LOG_INFO : ZEP_LOG_WARN, "device %s%s (%s)", engine.name, engine.calibrated ? "" : ", not calibrated here", engine.source);
     return zep_cost_make(&model, &engine, tp, view->dev_bw[0] / tp, cost_out, err);
 }
+
+int zep_problem_speeds(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, int quiet, struct zep_view *view, struct zep_error *err)
+{
+    struct zep_buf words = ZEP_BUF_INIT;
+    int rc = zep_view_set_speeds(view, topo, &cost->engine, cost->tp, !device, &words, err);
+
+    if (rc == ZEP_OK && !quiet && words.len)
+        zep_log(ZEP_LOG_INFO, "not all alike: %s", words.data);
+    zep_buf_free(&words);
+    return rc;
+}

@@ -5,7 +5,7 @@
 #include <getopt.h>
 #include "common/error.h"
 #include "launcher/inputs.h"
-#include "planner/cost.h"
+#include "planner/mix.h"
 #include "planner/workload.h"
 
 enum {
@@ -52,6 +52,8 @@ const char *zep_problem_complaint(const struct zep_problem_args *a);
 int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err);
 /* Costs of the model on the device (NULL: what the topology says its devices are); what is used is said on standard error. */
 int zep_problem_costs(const char *model, const char *device, const struct zep_topo *topo, const struct zep_view *view, int tp, struct zep_cost *cost_out, struct zep_error *err);
+/* Speeds and memory of the view's devices beside those that the costs are of (planner/mix.h); what is not alike is said on standard error unless quiet. */
+int zep_problem_speeds(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, int quiet, struct zep_view *view, struct zep_error *err);
 int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err);
 
 #endif

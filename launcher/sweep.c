@@ -47,6 +47,10 @@ int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *as
         goto err_topo;
     rc = zep_problem_costs(a->model, a->device, g.topo, view, (int)a->problem.tp, &g.cost, err);
     zep_view_free(view);
+    if (rc == ZEP_OK && zep_view_new(g.topo, n_node, (int)a->problem.devices, (int)a->problem.tp, &view, NULL) == ZEP_OK) { /* to say what is not alike; where it cannot be, a setting says why */
+        rc = zep_problem_speeds(a->device, g.topo, &g.cost, 0, view, err);
+        zep_view_free(view);
+    }
     if (rc < 0)
         goto err_topo;
     if (a->recompute)
@@ -82,27 +86,14 @@ int zep_ground_view(const struct zep_ground *g, const struct zep_predict_args *a
 
     if (rc < 0)
         return rc;
+    if ((rc = zep_problem_speeds(a->device, g->topo, &g->cost, 1, view, err)) < 0) {
+        zep_view_free(view);
+        return rc;
+    }
     if (s->nic_bw > 0)
         set_nic_bw(g->topo, view, s->nic_bw);
     *view_out = view;
     return ZEP_OK;
-}
-
-static int set_capacity(struct zep_comparison *c, const struct zep_setting *s, char *why, size_t why_len)
-{
-    int64_t average = (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev;
-    double want = s->slack * (double)average;
-
-    c->fit = zep_cost_fit_tokens(&c->cost, c->view->n_dev);
-    c->capacity = s->capacity ? s->capacity : (int64_t)want + ((double)(int64_t)want < want);
-    if (s->capacity)
-        return 1;
-    if (c->fit < average) {
-        snprintf(why, why_len, "memory holds %" PRId64 " tokens a device beside the model's state, the batch has %" PRId64, c->fit, average);
-        return 0;
-    }
-    c->capacity = c->capacity > c->fit ? c->fit : c->capacity;
-    return 1;
 }
 
 int zep_ground_predict(const struct zep_ground *g, const struct zep_predict_args *a, const struct zep_setting *s, struct zep_comparison *c, char *why, size_t why_len, struct zep_error *err)
@@ -115,7 +106,7 @@ int zep_ground_predict(const struct zep_ground *g, const struct zep_predict_args
     c->topo = g->topo;
     c->work = (struct zep_workload *)s->work; /* lent: zep_ground_end takes them out again */
     c->cost = g->cost;
-    if ((rc = zep_ground_view(g, a, s, &c->view, err)) < 0 || !set_capacity(c, s, why, why_len))
+    if ((rc = zep_ground_view(g, a, s, &c->view, err)) < 0 || (rc = zep_comparison_capacity(c, s->capacity, s->slack, why, why_len, err)) < 0 || *why)
         return rc;
     rc = zep_comparison_run(a, c, &e);
     if (rc == ZEP_EINVAL || rc == ZEP_EUNSUPPORTED) {
@@ -356,6 +347,7 @@ static void keep(const struct zep_comparison *c, struct zep_sweep_point *p)
         o->node_bytes = zep_step_bytes(c, r, 0);
         o->net_bytes = zep_step_bytes(c, r, 1);
         o->mem_bytes = r->sim->mem_bytes;
+        o->mem_limit = r->sim->mem_limit;
         o->over_te_cp = zep_speed_up(c, r, "te-cp");
         o->over_rival = rival ? rival->sim->step_s / r->sim->step_s : 0;
     }

@@ -47,7 +47,7 @@ struct zep_sweep_axis {
 };
 
 struct zep_sweep_row { /* a method at a point */
-    double step_s, tokens_s_dev, imbalance, node_bytes, net_bytes, mem_bytes; /* step_s 0: none, and why */
+    double step_s, tokens_s_dev, imbalance, node_bytes, net_bytes, mem_bytes, mem_limit /* of the fullest */; /* step_s 0: none, and why */
     double over_te_cp, over_rival; /* 0: nothing to compare with */
     char why[300];
 };
@@ -56,7 +56,7 @@ struct zep_sweep_point {
     int at[2];            /* values of the axes */
     int n_dev, n_node;
     int64_t n_token, capacity;
-    double mem_bytes;     /* that a device has */
+    double mem_bytes;     /* that a device has, as the costs say */
     char why[300];        /* "": predicted */
     struct zep_sweep_row row[ZEP_MAX_METHOD];
 };

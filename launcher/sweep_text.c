@@ -18,9 +18,9 @@ static int width_of(const struct zep_sweep_axis *x)
     return (int)most;
 }
 
-static int fits(const struct zep_sweep_point *p, const struct zep_sweep_row *r)
+static int fits(const struct zep_sweep_row *r)
 {
-    return r->mem_bytes <= p->mem_bytes;
+    return r->mem_bytes <= r->mem_limit;
 }
 
 static const struct zep_sweep_row *best_of(const struct zep_sweep *s, const struct zep_sweep_point *p)
@@ -57,10 +57,10 @@ static int put_point(const struct zep_sweep *s, const struct zep_sweep_point *p,
         int width = MAX((int)strlen(s->method[m]), 6);
 
         if (r->step_s > 0)
-            zep_buf_printf(b, "  %*.0f%s", width, r->tokens_s_dev, fits(p, r) ? " " : "!");
+            zep_buf_printf(b, "  %*.0f%s", width, r->tokens_s_dev, fits(r) ? " " : "!");
         else
             zep_buf_printf(b, "  %*s ", width, "-");
-        over |= r->step_s > 0 && !fits(p, r);
+        over |= r->step_s > 0 && !fits(r);
     }
     zep_buf_printf(b, "  %-14s", s->method[best - p->row]);
     put_ratio(b, best->over_te_cp);

@@ -102,3 +102,24 @@ int library_cost(const struct zep_cluster *c, const struct zep_options *o, struc
         return rc;
     return zep_cost_make(&model, &engine, c->tp, c->view->n_dev ? c->view->dev_bw[0] / c->tp : 0, cost_out, err);
 }
+
+void library_view_done(struct zep_view *view)
+{
+    free(view->dev_speed);
+    free(view->dev_mem);
+}
+
+int library_view(const struct zep_cluster *c, const struct zep_options *o, const struct zep_cost *cost, struct zep_view *view_out, struct zep_error *err)
+{
+    struct zep_view v = *c->view;
+    int rc;
+
+    v.dev_speed = zep_calloc((size_t)v.n_dev + 1, sizeof *v.dev_speed);
+    v.dev_mem = zep_calloc((size_t)v.n_dev + 1, sizeof *v.dev_mem);
+    rc = v.dev_speed && v.dev_mem ? zep_view_set_speeds(&v, c->topo, &cost->engine, c->tp, !o->device, NULL, err) : zep_error_nomem(err, "view of the cluster");
+    if (rc < 0)
+        library_view_done(&v);
+    else
+        *view_out = v;
+    return rc;
+}

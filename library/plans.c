@@ -1,6 +1,7 @@
 #include "config.h"
 #include "library/library_internal.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 #include "planner/export.h"
@@ -36,6 +37,8 @@ int zep_plan_make(const struct zep_cluster *c, const int64_t *len, int n, const 
 {
     struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
     struct zep_cost cost;
+    struct zep_capacity k;
+    struct zep_view view;
     int rc;
 
     if (!o->capacity_tok)
@@ -51,12 +54,18 @@ int zep_plan_make(const struct zep_cluster *c, const int64_t *len, int n, const 
     opts.routing = o->routing;
     opts.remap = o->remap;
     opts.max_proxies = o->max_proxies;
-    if (o->model) {
-        if ((rc = library_cost(c, o, &cost, err)) < 0)
-            return rc;
-        opts.cost = &cost;
+    if (!o->model)
+        return zep_plan_build(c->view, len, n, &opts, plan_out, err);
+    if ((rc = library_cost(c, o, &cost, err)) < 0 || (rc = library_view(c, o, &cost, &view, err)) < 0)
+        return rc;
+    opts.cost = &cost;
+    if ((rc = zep_capacity_choose(&cost, &view, 0, o->capacity_tok, 0, &k, err)) == ZEP_OK) {
+        opts.dev_capacity = k.dev;
+        rc = zep_plan_build(&view, len, n, &opts, plan_out, err);
+        free(k.dev);
     }
-    return zep_plan_build(c->view, len, n, &opts, plan_out, err);
+    library_view_done(&view);
+    return rc;
 }
 
 int zep_plan_read(const char *name, const char *text, size_t text_size, struct zep_error *err, struct zep_plan **plan_out)
@@ -139,6 +148,7 @@ int zep_plan_export(const struct zep_plan *p, const char *folder, struct zep_err
 int zep_plan_simulate(const struct zep_plan *p, const struct zep_cluster *c, const struct zep_options *o, struct zep_error *err, struct zep_sim **sim_out)
 {
     struct zep_cost cost;
+    struct zep_view view;
     int rc;
 
     if (!o->model)
@@ -146,9 +156,11 @@ int zep_plan_simulate(const struct zep_plan *p, const struct zep_cluster *c, con
     if (p->n_dev != c->view->n_dev || p->tp != c->tp || memcmp(p->dev_node, c->view->dev_node, (size_t)p->n_dev * sizeof *p->dev_node))
         return zep_error_set(err, ZEP_EINVAL, "the plan is for %d devices of %d ranks in %d nodes, the cluster has %d of %d in %d: expected the cluster that was planned for", p->n_dev, p->tp, p->n_node,
                              c->view->n_dev, c->tp, c->view->n_node);
-    if ((rc = library_cost(c, o, &cost, err)) < 0)
+    if ((rc = library_cost(c, o, &cost, err)) < 0 || (rc = library_view(c, o, &cost, &view, err)) < 0)
         return rc;
-    return zep_simulate(p, c->view, &cost, NULL, sim_out, err);
+    rc = zep_simulate(p, &view, &cost, NULL, sim_out, err);
+    library_view_done(&view);
+    return rc;
 }
 
 int zep_sim_value(const struct zep_sim *sim, const char *name, struct zep_error *err, double *value_out)

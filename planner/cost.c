@@ -127,9 +127,15 @@ void zep_cost_recompute(struct zep_cost *c)
     c->token_bytes = e * c->model.hidden + 2 * c->q_row + c->kv_row + 4.0 * c->model.n_head + all / c->model.n_layer; /* the layer's input; q, o; k, v; log-sum-exp; one layer's all at a time */
 }
 
+int64_t zep_cost_fit(const struct zep_cost *cost, double mem_bytes, int n_dp)
+{
+    double params = cost->model.n_layer * cost->layer_params + cost->other_params, left = 0.94 * mem_bytes - params * (cost->state_bytes + cost->optim_bytes / of_max(n_dp, 1)); /* 6 % for the context, the library, and what is between allocations */
+    double layer = 2 * cost->q_row + cost->dkv_row + 4 * cost->kv_row + 5 * cost->dkv_row; /* dO, dQ, dK and dV; a double ring's slots of keys and values, of their gradients, and its scratch */
+
+    return left > 0 ? (int64_t)(left / (cost->token_bytes * cost->model.n_layer + layer)) : 0;
+}
+
 int64_t zep_cost_fit_tokens(const struct zep_cost *cost, int n_dp)
 {
-    double params = cost->model.n_layer * cost->layer_params + cost->other_params, left = 0.94 * cost->mem_bytes - params * (cost->state_bytes + cost->optim_bytes / of_max(n_dp, 1)); /* 6 % for the context, the library, and what is between allocations */
-
-    return left > 0 ? (int64_t)(left / (cost->token_bytes * cost->model.n_layer)) : 0;
+    return zep_cost_fit(cost, cost->mem_bytes, n_dp);
 }

@@ -62,7 +62,8 @@ const struct zep_engine *zep_engine_presets(int *n_out);
 int zep_model_load(const char *name, struct zep_model_desc *model_out, struct zep_error *err);
 /* name: a preset's name, or a file as `zeppelin calibrate` writes it. */
 int zep_engine_load(const char *name, struct zep_engine *engine_out, struct zep_error *err);
-/* The engine that the model names of the topology's devices mean ("NVIDIA H100 80GB HBM3" is h100; nodes without devices: cpu). ZEP_EINVAL: unknown or mixed, tells how to name one. */
+/* The engine that the model names of the topology's devices mean ("NVIDIA H100 80GB HBM3" is h100; nodes without devices: cpu); of several kinds the one that most devices
+ * are of, among equals the first: planner/mix.h has the speeds of the others. ZEP_EINVAL: unknown, tells how to name one. */
 int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_out, struct zep_error *err);
 
 /* port_bw: of one device inside its node, for tensor parallelism; 0: the engine's. ZEP_EINVAL: tp does not divide the heads, or a number is missing. */
@@ -75,7 +76,9 @@ void zep_cost_recompute(struct zep_cost *cost);
 double zep_cost_rect(const struct zep_cost *cost, double n_q, double n_k);
 double zep_cost_tri(const struct zep_cost *cost, double n);
 
-/* Tokens that fit into a plan device beside the model's state, n_dp plan devices sharing the optimizer's. 0: not even the state fits. */
+/* Tokens that fit into a plan device beside the model's state, n_dp plan devices sharing the optimizer's, with the blocks of a layer's attention that are under way (of a double ring; a gathered ring may need more). 0: not
+ * even the state fits. */
 int64_t zep_cost_fit_tokens(const struct zep_cost *cost, int n_dp);
+int64_t zep_cost_fit(const struct zep_cost *cost, double mem_bytes, int n_dp); /* with other memory than the costs say */
 
 #endif

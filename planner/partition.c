@@ -1,5 +1,5 @@
 /* The paper's partitioner (design, section 4): buckets of nodes first, buckets of devices second, each with a threshold that falls until everything fits.
- * Where the source is silent: a node's load is its tokens per device, so that nodes may differ; among devices the load is the attention work (the sum of s * s / k over their parts), then
+ * Where the source is silent: a node's load is its tokens beside what its devices hold together, so that nodes may differ; among devices the load is the attention work (the sum of s * s / k over their parts), then
  * the tokens; only nodes and devices with room are candidates; ties go to the lower number. From the 64th pass on the threshold between nodes falls by at least an eighth a pass. */
 #include "config.h"
 #include "planner/plan_internal.h"
@@ -63,11 +63,13 @@ static int sort_seqs(struct part *p)
     return ZEP_OK;
 }
 
-/* Node a is less loaded than b, per device. */
+/* Node a is less loaded than b, by what it holds (per device, where all hold as much). */
 static int node_less(const struct part *p, int a, int b)
 {
-    __int128 x = (__int128)p->node_tok[a] * node_devs(p, b), y = (__int128)p->node_tok[b] * node_devs(p, a);
+    __int128 x = (__int128)p->node_tok[a] * p->node_cap[b], y = (__int128)p->node_tok[b] * p->node_cap[a];
 
+    if (!p->node_cap[a] || !p->node_cap[b])
+        return p->node_cap[a] != p->node_cap[b] ? p->node_cap[a] > 0 : a < b;
     return x != y ? x < y : a < b;
 }
 

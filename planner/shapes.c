@@ -13,6 +13,7 @@
 #include "common/fs.h"
 #include "common/units.h"
 #include "common/yaml.h"
+#include "planner/mix.h"
 
 static const struct zep_model_desc models[] = {
     {"llama-3b", "OpenLLaMA 3B (openlm-research/open_llama_3b, config.json)", 26, 3200, 32, 32, 100, 8640, 32000, 0, 0, 0, 2},
@@ -252,28 +253,41 @@ static const struct zep_engine *engine_of_model(const char *model)
     return NULL;
 }
 
+int zep_engine_of_device(const struct zep_node *node, const struct zep_device *dev, const struct zep_engine **engine_out, struct zep_error *err)
+{
+    const struct zep_engine *e = !dev || dev->kind == ZEP_DEV_CPU ? &engines[N_ENGINE - 1] : dev->model && !dev->mig ? engine_of_model(dev->model) : NULL;
+
+    if (!e)
+        return zep_error_set(err, ZEP_EINVAL, "node '%s': how fast its %s%s is, is not known: --device names a kind of device or a file", node->id, dev->model ? dev->model : "device", dev->model ? "" : " (of no known model)");
+    *engine_out = e;
+    return ZEP_OK;
+}
+
 int zep_engine_of_topo(const struct zep_topo *topo, struct zep_engine *engine_out, struct zep_error *err)
 {
-    const struct zep_engine *found = NULL;
-    double mem = 0;
-    int any = 0;
+    const struct zep_engine *e;
+    double mem[N_ENGINE] = {0};
+    int n[N_ENGINE] = {0}, first[N_ENGINE] = {0}, n_seen = 0, best = -1, rc;
 
     for (int i = 0; i < topo->n_node; i++)
         for (int d = 0; d < topo->node[i].n_device; d++) {
             const struct zep_device *dev = &topo->node[i].device[d];
-            const struct zep_engine *e = dev->kind == ZEP_DEV_CPU ? &engines[N_ENGINE - 1] : dev->model && !dev->mig ? engine_of_model(dev->model) : NULL;
+            int k;
 
-            any = 1;
-            if (!e)
-                return zep_error_set(err, ZEP_EINVAL, "node '%s': how fast its %s%s is, is not known: --device names a kind of device or a file", topo->node[i].id, dev->model ? dev->model : "device", dev->model ? "" : " (of no known model)");
-            if (found && e != found)
-                return zep_error_set(err, ZEP_EINVAL, "node '%s' has %s, others have %s: --device names one for all", topo->node[i].id, e->name, found->name);
-            found = e;
-            if (dev->mem_bytes > 0 && (mem <= 0 || (double)dev->mem_bytes < mem))
-                mem = (double)dev->mem_bytes;
+            if ((rc = zep_engine_of_device(&topo->node[i], dev, &e, err)) < 0)
+                return rc;
+            k = (int)(e - engines);
+            if (!n[k]++)
+                first[k] = n_seen++;
+            if (dev->mem_bytes > 0 && (mem[k] <= 0 || (double)dev->mem_bytes < mem[k]))
+                mem[k] = (double)dev->mem_bytes;
         }
-    *engine_out = any ? *found : engines[N_ENGINE - 1];
-    if (mem > 0 && mem < engine_out->mem_bytes) /* a board with less than the preset's */
-        engine_out->mem_bytes = mem;
+    for (int k = 0; k < N_ENGINE; k++)
+        if (n[k] && (best < 0 || n[k] > n[best] || (n[k] == n[best] && first[k] < first[best])))
+            best = k;
+    best = best < 0 ? N_ENGINE - 1 : best;
+    *engine_out = engines[best];
+    if (mem[best] > 0 && mem[best] < engine_out->mem_bytes) /* a board with less than the preset's */
+        engine_out->mem_bytes = mem[best];
     return ZEP_OK;
 }

@@ -374,7 +374,7 @@ static void summarise(struct sim_state *s, double *dev_busy)
     const struct zep_view *v = s->p->view;
     struct zep_sim_pass *out = s->out;
     const struct dev_state *last;
-    double sum = 0;
+    double sum = 0, work = 0, speed = 0;
 
     out->busiest_nic = -1;
     for (int d = 0; d < s->p->plan->n_dev; d++) {
@@ -384,9 +384,12 @@ static void summarise(struct sim_state *s, double *dev_busy)
         }
         out->compute_max_s = s->dev[d].busy_s > out->compute_max_s ? s->dev[d].busy_s : out->compute_max_s;
         sum += s->dev[d].busy_s;
+        work += s->dev[d].busy_s * zep_view_speed(v, d);
+        speed += zep_view_speed(v, d);
         dev_busy[d] += s->dev[d].busy_s;
     }
     out->compute_mean_s = sum / s->p->plan->n_dev;
+    out->compute_even_s = work / speed;
     last = &s->dev[out->last_dev];
     out->linear_s = last->t_phase[0];
     out->remap_in_s = last->t_phase[1] - last->t_phase[0];

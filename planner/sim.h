@@ -33,6 +33,7 @@ struct zep_sim_pass {
     double time_s;                       /* until the last device is done */
     double linear_s, remap_in_s, attn_s, remap_out_s; /* of the device that is done last */
     double compute_max_s, compute_mean_s; /* busy with computing */
+    double compute_even_s;               /* all of it spread over all devices by their speed */
     double wait_net_s, wait_node_s, wait_remap_s; /* of the device that is done last: compute stood still for transfers */
     int last_dev;
     double net_bytes, node_bytes;        /* sent between nodes, inside nodes */
@@ -50,8 +51,10 @@ struct zep_sim {
     double layers_s, head_s, exchange_s, optimizer_s, step_s; /* exchange_s: what of it is exposed */
     double bound_s;                      /* how long the computing alone would take, perfectly balanced */
     double tokens_s_dev;                 /* tokens / step / device (rank) */
-    double mem_bytes;                    /* peak on the fullest plan device */
+    double mem_bytes;                    /* peak on the fullest plan device: the one that needs most of what it has */
     int mem_dev;
+    double mem_limit;                    /* bytes that this device has */
+    double *dev_mem;                     /* [n_dev] peak of each */
     double mem_state, mem_tokens, mem_buffers; /* its parts */
 };
 

@@ -43,7 +43,7 @@ struct sim_dev {
     int group0[ZEP_N_LANE], n_group[ZEP_N_LANE]; /* of all phases */
     int end_group[ZEP_N_LANE][SIM_N_PHASE];      /* groups of phases up to this one */
     double copy_s[SIM_N_PHASE];
-    double linear_s;
+    double linear_s, slow; /* slow: how many times as long computing takes as the costs say */
 };
 
 struct sim_pass { /* one pass of all devices */

@@ -212,9 +212,9 @@ static int load_comp(struct sim_pass *p, struct sim_dev *d, const struct zep_op 
     *comp = (struct sim_comp){.ring = op->ring, .step = op->step, .is_add = op->kind == ZEP_OP_ADD};
     memcpy(comp->wait, op->wait, sizeof comp->wait);
     if (op->kind == ZEP_OP_ADD)
-        comp->cost_s = c->launch_s + 3 * (double)op->n * c->dkv_row / c->mem_bw;
+        comp->cost_s = c->launch_s + d->slow * (3 * (double)op->n * c->dkv_row / c->mem_bw);
     else
-        comp->cost_s = c->launch_s + (op->kv.space == ZEP_ATT_KV ? p->ring_own : op->kv.space == ZEP_GATHER_KV ? p->ring_rest : p->ring_other)[op->ring];
+        comp->cost_s = c->launch_s + d->slow * (op->kv.space == ZEP_ATT_KV ? p->ring_own : op->kv.space == ZEP_GATHER_KV ? p->ring_rest : p->ring_other)[op->ring];
     if (!d->n_comp[op->queue])
         d->comp0[op->queue] = p->n_comp;
     else if (d->comp0[op->queue] + d->n_comp[op->queue] != p->n_comp)
@@ -262,7 +262,8 @@ static int load_dev(struct sim_pass *p, int dev)
     struct zep_op op;
     int phase = 0, rc;
 
-    d->linear_s = (double)p->plan->lin_tok[dev] * (p->pass == ZEP_PASS_FWD ? c->linear_fwd_s + c->tp_fwd_s : c->linear_bwd_s + c->tp_bwd_s);
+    d->slow = 1 / zep_view_speed(p->view, dev);
+    d->linear_s = (double)p->plan->lin_tok[dev] * (p->pass == ZEP_PASS_FWD ? d->slow * c->linear_fwd_s + c->tp_fwd_s : d->slow * c->linear_bwd_s + c->tp_bwd_s);
     if ((rc = zep_sched_open(p->plan, dev, p->pass, &s, p->err)) < 0)
         return rc;
     s->no_pairs = 1;
@@ -273,7 +274,7 @@ static int load_dev(struct sim_pass *p, int dev)
             phase++;
         } else if (op.kind == ZEP_OP_COPY) {
             if (p->plan->n_move) /* where nothing moves, the layouts are one */
-                d->copy_s[phase] += c->launch_s + 2 * (double)op.n * row_bytes(c, op.src.space) / c->mem_bw;
+                d->copy_s[phase] += c->launch_s + d->slow * 2 * (double)op.n * row_bytes(c, op.src.space) / c->mem_bw;
         } else if (op.kind == ZEP_OP_GROUP) {
             rc = load_group(p, dev, &op, &slots);
         } else {

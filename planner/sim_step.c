@@ -21,6 +21,7 @@ void zep_sim_free(struct zep_sim *sim)
         free(sim->nic_busy[i]);
     }
     free(sim->dev_busy);
+    free(sim->dev_mem);
     free(sim);
 }
 
@@ -54,13 +55,15 @@ static void compose(const struct sim_pass *p, double link[2], struct zep_sim *si
 {
     const struct zep_cost *c = p->cost;
     int n_layer = c->model.n_layer;
-    int64_t most = 0;
+    double most_s = 0, slowest = 0;
     double params = n_layer * c->layer_params + c->other_params, reduce = exchange_s(p, c->layer_params * c->grad_bytes), gather = exchange_s(p, c->layer_params * c->param_bytes);
     double fwd = sim->pass[0].time_s, bwd = sim->pass[1].time_s, plain = n_layer * (fwd + bwd);
 
-    for (int d = 0; d < p->plan->n_dev; d++)
-        most = p->plan->lin_tok[d] > most ? p->plan->lin_tok[d] : most;
-    sim->head_s = (double)most * (c->head_fwd_s + c->head_bwd_s);
+    for (int d = 0; d < p->plan->n_dev; d++) {
+        most_s = max2(most_s, p->dev[d].slow * (double)p->plan->lin_tok[d]);
+        slowest = max2(slowest, p->dev[d].slow);
+    }
+    sim->head_s = most_s * (c->head_fwd_s + c->head_bwd_s);
     if (c->engine.overlap_grad) {
         fwd = max2(fwd, link[0] + gather);
         bwd = max2(bwd, link[1] + reduce);
@@ -69,7 +72,7 @@ static void compose(const struct sim_pass *p, double link[2], struct zep_sim *si
         sim->exchange_s = exchange_s(p, params * (c->grad_bytes + c->param_bytes));
     }
     sim->layers_s = plain;
-    sim->optimizer_s = params * (2 * c->optim_bytes + c->grad_bytes + c->param_bytes) / p->plan->n_dev / c->mem_bw;
+    sim->optimizer_s = params * (2 * c->optim_bytes + c->grad_bytes + c->param_bytes) / p->plan->n_dev / c->mem_bw * slowest; /* each device has an equal share */
     sim->step_s = sim->layers_s + sim->head_s + sim->exchange_s + sim->optimizer_s;
     sim->tokens_s_dev = (double)p->plan->n_token / sim->step_s / p->plan->n_dev / p->plan->tp;
 }
@@ -78,15 +81,18 @@ static void memory(const struct sim_pass *p, const double *buf_bytes, struct zep
 {
     const struct zep_cost *c = p->cost;
     const struct zep_plan *plan = p->plan;
-    double params = c->model.n_layer * c->layer_params + c->other_params, state = params * (c->state_bytes + c->optim_bytes / plan->n_dev), attn = 2 * c->q_row + c->kv_row, worst = -1;
+    double params = c->model.n_layer * c->layer_params + c->other_params, state = params * (c->state_bytes + c->optim_bytes / plan->n_dev), attn = 2 * c->q_row + c->kv_row;
 
     for (int d = 0; d < plan->n_dev; d++) {
         double tokens = c->model.n_layer * ((double)plan->lin_tok[d] * (c->token_bytes - attn) + (double)plan->attn_tok[d] * attn), buffers = buf_bytes[d] + (double)plan->attn_tok[d] * (2 * c->q_row + c->dkv_row); /* and dO, dQ, dK and dV of a layer */
 
-        if (state + tokens + buffers <= worst)
+        double limit = zep_view_mem(p->view, d) > 0 ? (double)zep_view_mem(p->view, d) : c->mem_bytes;
+
+        sim->dev_mem[d] = state + tokens + buffers;
+        if (d && sim->dev_mem[d] * (sim->mem_limit > 0 ? sim->mem_limit : 1) <= sim->mem_bytes * (limit > 0 ? limit : 1))
             continue;
-        worst = state + tokens + buffers;
-        sim->mem_bytes = worst;
+        sim->mem_bytes = sim->dev_mem[d];
+        sim->mem_limit = limit;
         sim->mem_dev = d;
         sim->mem_state = state;
         sim->mem_tokens = tokens;
@@ -101,9 +107,10 @@ static int alloc_sim(const struct zep_view *view, struct zep_sim **out, struct z
     if (!sim)
         return zep_error_nomem(err, "simulation");
     sim->dev_busy = zep_calloc((size_t)view->n_dev + 1, sizeof *sim->dev_busy);
+    sim->dev_mem = zep_calloc((size_t)view->n_dev + 1, sizeof *sim->dev_mem);
     for (int i = 0; i < 2; i++)
         sim->nic_busy[i] = zep_calloc((size_t)view->n_nic + 1, sizeof **sim->nic_busy);
-    if (!sim->dev_busy || !sim->nic_busy[0] || !sim->nic_busy[1]) {
+    if (!sim->dev_busy || !sim->dev_mem || !sim->nic_busy[0] || !sim->nic_busy[1]) {
         zep_sim_free(sim);
         return zep_error_nomem(err, "simulation");
     }
@@ -162,7 +169,7 @@ int zep_simulate(const struct zep_plan *plan, const struct zep_view *view, const
     }
     if ((rc = need_links(view, err)) < 0)
         goto err_sim;
-    sim->bound_s = cost->model.n_layer * (sim->pass[0].compute_mean_s + sim->pass[1].compute_mean_s);
+    sim->bound_s = cost->model.n_layer * (sim->pass[0].compute_even_s + sim->pass[1].compute_even_s);
     free(buf);
     *sim_out = sim;
     return ZEP_OK;

@@ -230,4 +230,38 @@ assert 1e-12 < p["costs"]["pair_forward_s"] < 1e-4 and p["costs"]["token_forward
 ok $? "with costs that can be, in fp32"
 run "$zeppelin" calibrate --seconds nothing
 is "$status" 2 "refused: --seconds nothing"
+# --- devices that are not alike ---
+cat >mixed.yaml <<'YAML'
+format: zeppelin-topology/1.0
+nodes:
+- id: h[0-1]
+  nics: [{key: nic0, bandwidth: 50GB/s}, {key: nic1, bandwidth: 50GB/s}]
+  devices: [{key: gpu0, model: NVIDIA H100 80GB HBM3, nic: 0, memory: 80GB, bandwidth: 450GB/s}, {key: gpu1, model: NVIDIA H100 80GB HBM3, nic: 1, memory: 80GB, bandwidth: 450GB/s}]
+- id: a0
+  nics: [{key: nic0, bandwidth: 25GB/s}, {key: nic1, bandwidth: 25GB/s}]
+  devices: [{key: gpu0, model: NVIDIA A100-SXM4-40GB, nic: 0, memory: 40GB, bandwidth: 300GB/s}, {key: gpu1, model: NVIDIA A100-SXM4-40GB, nic: 1, memory: 40GB, bandwidth: 300GB/s}]
+YAML
+run "$zeppelin" sim --from mixed.yaml --model llama-3b --dist arxiv:tokens=64k,seed=1 --methods zeppelin-paper,te-cp
+ok "$status" "two kinds of devices"
+like "$err" "not all alike: 4 devices h100: the costs are of them, 80 GB; 2 devices a100: computing at 0.338 of the speed of h100 .*, 40 GB" "are said"
+like "$err" "memory holds [0-9]+ on the smallest devices, which hold no more, and [0-9]+ on the largest" "and what they hold"
+like "$out" "^te-cp +te-cp gives device 4 10922 tokens, which holds [0-9]+ \\(others up to [0-9]+\\): expected devices of equal memory, or another method" "a method that cannot says why"
+run "$zeppelin" sim --from mixed.yaml --model llama-3b --dist arxiv:tokens=64k,seed=1 --methods zeppelin-paper,te-cp --json
+python3 -c '
+import json, sys
+d = json.loads(sys.argv[1])
+r = d["methods"][0]
+assert [round(x, 3) for x in d["device_speed"]] == [1, 1, 1, 1, 0.338, 0.338], d["device_speed"]
+assert d["device_memory_bytes"] == [80e9] * 4 + [40e9] * 2 and d["device_capacity"][0] > d["device_capacity"][5]
+assert r["memory_bytes"] <= r["memory_limit_bytes"]' "$out"
+ok $? "as JSON"
+run "$zeppelin" plan --from mixed.yaml --model llama-3b --dist arxiv:tokens=64k,seed=1 --capacity 16k --method zeppelin-paper --check --json
+like "$out" '"format": "zeppelin-plan/1.2"' "a plan with capacities of its own"
+printf '%s\n' "$out" >mixed.json
+run "$zeppelin" plan --check mixed.json
+ok "$status" "is proved when it is read back"
+like "$out" "^capacity [0-9]+ to 16384 tokens a device" "and shown"
+step() { "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method packed-dp,static-cp --csv "$@" 2>slow.err | sed -n 's/^static-cp,\([^,]*\),.*/\1/p'; }
+ok "$(awk -v a="$(step)" -v b="$(step --slow '*=0.5')" 'BEGIN { exit !(a > 0 && b > 1.3 * a && b < 2.01 * a) }'; echo $?)" "all at half their speed: up to twice as long"
+like "$(cat slow.err)" "not all alike: 16 devices with a speed of their own, the slowest at 0.5 of what they should be" "and it is said"
 done_testing
