@@ -90,7 +90,7 @@ static char *dir_of(const char *path)
     return slash == path ? strdup("/") : strndup(path, (size_t)(slash - path));
 }
 
-static int write_fd(int fd, const char *path, const char *data, size_t len, struct zep_error *err)
+static int write_fd(int fd, const char *path, const char *data, size_t len, int sync, struct zep_error *err)
 {
     while (len > 0) {
         ssize_t n = write(fd, data, len);
@@ -102,29 +102,29 @@ static int write_fd(int fd, const char *path, const char *data, size_t len, stru
         data += n;
         len -= (size_t)n;
     }
-    return fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? sys_error(err, path) : ZEP_OK;
+    return sync && fsync(fd) < 0 && errno != EINVAL && errno != EROFS ? sys_error(err, path) : ZEP_OK;
 }
 
-static int write_through(const char *path, const void *data, size_t len, struct zep_error *err)
+static int write_through(const char *path, const void *data, size_t len, int sync, struct zep_error *err)
 {
     int fd = open(path, O_WRONLY | O_CLOEXEC), rc;
 
     if (fd < 0)
         return sys_error(err, path);
-    rc = write_fd(fd, path, data, len, err);
+    rc = write_fd(fd, path, data, len, sync, err);
     if (close(fd) < 0 && rc == ZEP_OK)
         rc = sys_error(err, path);
     return rc;
 }
 
-int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err)
+static int write_and_rename(const char *path, const void *data, size_t len, unsigned mode, int sync, struct zep_error *err)
 {
     char *tmp, *dir = NULL;
     struct stat st;
     int fd, rc;
 
     if (stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) /* /dev/null, a pipe: written to, never replaced */
-        return write_through(path, data, len, err);
+        return write_through(path, data, len, sync, err);
     if (asprintf(&tmp, "%s.tmp.%ld", path, (long)getpid()) < 0)
         return zep_error_nomem(err, path);
     fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, mode);
@@ -132,21 +132,31 @@ int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned
         rc = sys_error(err, path);
         goto out;
     }
-    rc = write_fd(fd, path, data, len, err);
+    rc = write_fd(fd, path, data, len, sync, err);
     if (close(fd) < 0 && rc == ZEP_OK)
         rc = sys_error(err, path);
     if (rc == ZEP_OK && rename(tmp, path) < 0)
         rc = sys_error(err, path);
-    if (rc < 0) {
+    if (rc < 0)
         unlink(tmp);
+    if (rc < 0 || !sync)
         goto out;
-    }
     dir = dir_of(path);
     rc = dir ? zep_fs_fsync_dir(dir, err) : zep_error_nomem(err, path);
 out:
     free(dir);
     free(tmp);
     return rc;
+}
+
+int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err)
+{
+    return write_and_rename(path, data, len, mode, 1, err);
+}
+
+int zep_fs_write_quick(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err)
+{
+    return write_and_rename(path, data, len, mode, 0, err);
 }
 
 int zep_fs_mkdir_p(const char *path, struct zep_error *err)

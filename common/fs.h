@@ -10,6 +10,8 @@
 int zep_fs_read(const char *path, size_t max, char **data_out, size_t *len_out, struct zep_error *err);
 /* Writes PATH.tmp.PID in the same folder, fsyncs, renames, fsyncs the folder. The old file stays on any failure. What is no regular file (a device, a pipe) is written to and stays. */
 int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err);
+/* The same without waiting for the disk: complete or absent for other processes, but not after a power cut. */
+int zep_fs_write_quick(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err);
 int zep_fs_mkdir_p(const char *path, struct zep_error *err); /* mode 0777 less umask; existing folders are fine */
 int zep_fs_fsync_dir(const char *path, struct zep_error *err);
 int zep_fs_exists(const char *path);

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/appear.h"
 #include "common/arena.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -114,6 +115,22 @@ static void apply_log_level(const struct zep_job *job)
     zep_log_init("zeppelin", !strcmp(l, "error") ? ZEP_LOG_ERROR : !strcmp(l, "warn") ? ZEP_LOG_WARN : !strcmp(l, "debug") ? ZEP_LOG_DEBUG : ZEP_LOG_INFO);
 }
 
+/* In a batch job the folder was made by zeppelin submit on another node, perhaps a moment ago. */
+static int wait_for_folder(const char *rundir, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, "job.yaml");
+    int rc = path ? ZEP_OK : zep_error_nomem(err, "run folder");
+
+    if (rc == ZEP_OK && zep_inputs_slurm_job() && !zep_fs_exists(path)) {
+        zep_log(ZEP_LOG_INFO, "%s is not there (yet): waiting up to %.0f s, for network file systems may show it late", path, ZEP_APPEAR_S);
+        rc = zep_appear(path, ZEP_APPEAR_S, err);
+        if (rc < 0)
+            zep_error_prefix(err, "expected a run folder that this node shares with the one that submits");
+    }
+    free(path);
+    return rc;
+}
+
 /* Everything that can be wrong with the input is found before a folder is made. */
 static int prepare(struct session *s, struct zep_error *err)
 {
@@ -121,7 +138,7 @@ static int prepare(struct session *s, struct zep_error *err)
     int rc;
 
     if (a->resume) {
-        if ((rc = zep_runfolder_find(a->resume, &s->rundir, err)) < 0 || (rc = zep_runfolder_load_job(s->rundir, a->set, a->n_set, &s->job, err)) < 0)
+        if ((rc = zep_runfolder_find(a->resume, &s->rundir, err)) < 0 || (rc = wait_for_folder(s->rundir, err)) < 0 || (rc = zep_runfolder_load_job(s->rundir, a->set, a->n_set, &s->job, err)) < 0)
             return rc;
     } else if ((rc = zep_job_load(a->job, a->set, a->n_set, &s->job, err)) < 0) {
         return rc;

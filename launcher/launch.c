@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/appear.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "common/process.h"
@@ -159,6 +160,33 @@ static int find_rank(const struct zep_job *job, char **out, struct zep_error *er
     return ZEP_OK;
 }
 
+/* zeppelin-rank and what it is told. */
+static int rank_args(struct zep_launch *l, const struct zep_job *job, const char *rank, const char *rundir, int attempt, const struct zep_lock *lock, struct zep_error *err)
+{
+    struct zep_argv *a = &l->argv;
+    uint64_t inputs = 0;
+    int rc;
+
+    if (lock && (rc = zep_appear_digest(rundir, &inputs, err)) < 0)
+        return rc;
+    zep_container_wrap(a, job);
+    zep_argv_add(a, "%s", rank);
+    zep_argv_add(a, "--attempt");
+    zep_argv_add(a, "%d", attempt);
+    zep_argv_add(a, "--ranks");
+    zep_argv_add(a, "%d", l->nodes * l->per_node);
+    if (lock) { /* a network file system may show rank 0's node another state of the folder for a while */
+        zep_argv_add(a, "--inputs");
+        zep_argv_add(a, "%016" PRIx64, inputs);
+    }
+    zep_argv_add(a, "%s", rundir);
+    if (lock) {
+        zep_argv_add(a, "--lock");
+        zep_argv_add(a, "%s", zep_lock_token(lock));
+    }
+    return ZEP_OK;
+}
+
 int zep_launch_make(const struct zep_job *job, enum zep_where where, const char *rundir, int attempt, const struct zep_lock *lock, struct zep_launch *out, struct zep_error *err)
 {
     struct zep_launch l = {.where = where, .nodes = (int)job->cluster.nodes, .per_node = (int)(job->cluster.devices * job->cluster.tp)};
@@ -175,16 +203,9 @@ int zep_launch_make(const struct zep_job *job, enum zep_where where, const char 
         srun_args(&l.argv, job, l.step, l.nodes, l.per_node);
     else
         mpirun_args(&l.argv, job, &l);
-    zep_container_wrap(&l.argv, job);
-    zep_argv_add(&l.argv, "%s", rank);
-    zep_argv_add(&l.argv, "--attempt");
-    zep_argv_add(&l.argv, "%d", attempt);
-    zep_argv_add(&l.argv, "--ranks");
-    zep_argv_add(&l.argv, "%d", l.nodes * l.per_node);
-    zep_argv_add(&l.argv, "%s", rundir);
-    if (lock) {
-        zep_argv_add(&l.argv, "--lock");
-        zep_argv_add(&l.argv, "%s", zep_lock_token(lock));
+    if ((rc = rank_args(&l, job, rank, rundir, attempt, lock, err)) < 0) {
+        zep_argv_free(&l.argv);
+        goto out;
     }
     if (l.argv.n < 0) {
         rc = zep_error_nomem(err, "launch");

@@ -6,17 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
+#include "common/appear.h"
 #include "common/arena.h"
-#include "common/clock.h"
 #include "common/digest.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "runtime/agree.h"
 #include "runtime/filework.h"
-
-#define APPEAR_S 60.0 /* on a network file system a file may show up late on another node */
 
 /* A load under way: what the pieces of file work are given. */
 struct load {
@@ -28,19 +25,6 @@ struct load {
     struct zep_model *model;
     struct zep_optim *optim;
 };
-
-static int wait_for(const char *path, struct zep_error *err)
-{
-    double end = zep_clock_now() + APPEAR_S;
-    struct timespec nap = {0, 200000000};
-
-    while (!zep_fs_exists(path)) {
-        if (zep_clock_now() > end)
-            return zep_error_set(err, ZEP_EIO, "%s: did not appear within %.0f s", path, APPEAR_S);
-        nanosleep(&nap, NULL);
-    }
-    return ZEP_OK;
-}
 
 /* Reads and verifies shard i and copies what of it lies in [first, last) into the own shard's arrays. */
 static int load_shard(const char *dir, const struct zep_manifest *m, int i, struct zep_model *model, struct zep_optim *optim, struct zep_error *err)
@@ -59,7 +43,7 @@ static int load_shard(const char *dir, const struct zep_manifest *m, int i, stru
     if (!path)
         return zep_error_nomem(err, "checkpoint");
     zep_shard_header(want, s->first, s->last, m->n_part);
-    if ((rc = wait_for(path, err)) < 0 || (rc = zep_fs_read(path, (size_t)s->bytes + 1, &data, &len, err)) < 0)
+    if ((rc = zep_appear(path, ZEP_APPEAR_S, err)) < 0 || (rc = zep_fs_read(path, (size_t)s->bytes + 1, &data, &len, err)) < 0)
         goto out;
     if ((int64_t)len != s->bytes)
         rc = zep_error_set(err, ZEP_EIO, "%s: has %zu bytes, MANIFEST says %" PRId64, path, len, s->bytes);

@@ -19,7 +19,7 @@
 
 static void usage(FILE *f)
 {
-    fputs("usage: zeppelin-rank [--attempt N] [--ranks N] [--lock TOKEN] RUN_DIR\n"
+    fputs("usage: zeppelin-rank [--attempt N] [--ranks N] [--lock TOKEN] [--inputs DIGEST] RUN_DIR\n"
           "       zeppelin-rank --hello\n"
           "\n"
           "One rank of a training run; started by `zeppelin run` under mpirun or srun.\n"
@@ -27,6 +27,7 @@ static void usage(FILE *f)
           "  --attempt N  number of this attempt, from 1\n"
           "  --ranks N    ranks that were meant to be started; another number is refused\n"
           "  --lock TOKEN the run's lock under which they were started; when it is another's, they leave\n"
+          "  --inputs DIGEST  of job.yaml and topology.yaml as the launcher wrote them: rank 0 waits until it sees them so\n"
           "  --hello      start MPI, print the number of ranks and leave (a trial of the launcher)\n"
           "  --help, --version\n",
           f);
@@ -35,18 +36,19 @@ static void usage(FILE *f)
 struct args {
     int attempt, ranks, hello;
     const char *rundir, *lock;
+    uint64_t inputs;
 };
 
 /* Exit status, or -1: go on. */
 static int parse_args(int argc, char **argv, struct args *a)
 {
     static const struct option options[] = {
-        {"attempt", required_argument, NULL, 'a'}, {"ranks", required_argument, NULL, 'r'}, {"lock", required_argument, NULL, 'l'}, {"hello", no_argument, NULL, 'H'},
+        {"attempt", required_argument, NULL, 'a'}, {"ranks", required_argument, NULL, 'r'}, {"lock", required_argument, NULL, 'l'}, {"inputs", required_argument, NULL, 'i'}, {"hello", no_argument, NULL, 'H'},
         {"help", no_argument, NULL, 'h'},          {"version", no_argument, NULL, 'V'},     {NULL, 0, NULL, 0},
     };
     struct zep_error err;
     int64_t value;
-    int c;
+    int c, used = 0;
 
     while ((c = getopt_long(argc, argv, "h", options, NULL)) != -1) {
         switch (c) {
@@ -60,6 +62,12 @@ static int parse_args(int argc, char **argv, struct args *a)
             break;
         case 'l':
             a->lock = optarg;
+            break;
+        case 'i':
+            if (sscanf(optarg, "%16" SCNx64 "%n", &a->inputs, &used) != 1 || optarg[used]) {
+                fprintf(stderr, "zeppelin-rank: --inputs '%s': expected 16 hexadecimal digits\n", optarg);
+                return 2;
+            }
             break;
         case 'H':
             a->hello = 1;
@@ -113,7 +121,7 @@ static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, c
 /* Returns the exit status. */
 static int run(struct zep_comm *comm, const struct args *a, const struct zep_stopper *stopper)
 {
-    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, stopper};
+    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, stopper, a->inputs};
     struct zep_run_result res;
     struct zep_error err = {0};
     int rc = zep_run(comm, &ra, &res, &err), status = 0;

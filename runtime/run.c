@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/appear.h"
 #include "common/arena.h"
 #include "common/buf.h"
 #include "common/clock.h"
@@ -68,9 +69,11 @@ static int load_inputs(struct run *r, struct zep_error *err)
 {
     char *text = NULL;
     size_t len;
-    int rc;
+    int rc = ZEP_OK;
 
-    if ((rc = share_file(r, "job.yaml", &text, &len, err)) < 0)
+    if (is_root(r) && r->args->inputs)
+        rc = zep_appear_inputs(r->args->rundir, r->args->inputs, ZEP_APPEAR_S, err);
+    if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = share_file(r, "job.yaml", &text, &len, err)) < 0)
         return rc;
     rc = zep_job_parse("job.yaml", text, len, &r->job, err);
     free(text);
@@ -254,7 +257,7 @@ static int save_plans(struct run *r, int64_t step, struct zep_error *err)
         path = zep_fs_join(r->args->rundir, name);
         rc = path ? zep_plan_to_json(plan, &b, err) : zep_error_nomem(err, "plan");
         if (rc == ZEP_OK)
-            rc = zep_fs_write_atomic(path, b.data, b.len, 0666, err);
+            rc = zep_fs_write_quick(path, b.data, b.len, 0666, err); /* the next step waits: a plan that a power cut takes can be made again */
         zep_buf_free(&b);
         free(path);
     }

@@ -2,6 +2,7 @@
 #ifndef ZEP_RUNTIME_RUN_H
 #define ZEP_RUNTIME_RUN_H
 
+#include <stdint.h>
 #include "common/error.h"
 #include "runtime/comm.h"
 #include "runtime/stop.h"
@@ -11,6 +12,7 @@ struct zep_run_args {
     int attempt;
     const char *lock; /* token of the launcher's lock, without which nothing is written into the folder; NULL: not asked for */
     const struct zep_stopper *stopper;
+    uint64_t inputs; /* digest of job.yaml and topology.yaml as the launcher wrote them (common/appear.h); 0: whatever is there */
 };
 
 struct zep_run_result {

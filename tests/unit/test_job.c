@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/appear.h"
 #include "common/arena.h"
 #include "common/fs.h"
 #include "common/job.h"
@@ -487,6 +488,46 @@ START_TEST(locks_of_jobs)
 }
 END_TEST
 
+/* Files of another node that show up late, or first as they were before. */
+START_TEST(late_files)
+{
+    struct zep_error err;
+    uint64_t digest, other;
+    char path[400], host[256] = "";
+    pid_t child;
+    int status;
+
+    write_file("job.yaml", "name: new\n");
+    write_file("topology.yaml", "nodes: []\n");
+    ck_assert_int_eq(zep_appear_digest(dir, &digest, &err), ZEP_OK);
+    ck_assert_msg(zep_appear_inputs(dir, digest, 0, &err) == ZEP_OK, "%s", err.text);
+    write_file("job.yaml", "name: old\n");
+    ck_assert_int_eq(zep_appear_digest(dir, &other, &err), ZEP_OK);
+    ck_assert(digest != other);
+    ck_assert_int_eq(zep_appear_inputs(dir, digest, 0.3, &err), ZEP_EIO);
+    gethostname(host, sizeof host - 1);
+    ck_assert_ptr_nonnull(strstr(err.text, ": job.yaml and topology.yaml, as the launcher wrote them, did not appear on "));
+    ck_assert_ptr_nonnull(strstr(err.text, host));
+    if ((child = fork()) == 0) {
+        usleep(400000);
+        write_file("job.yaml", "name: new\n");
+        _exit(0);
+    }
+    ck_assert_msg(zep_appear_inputs(dir, digest, 20, &err) == ZEP_OK, "%s", err.text);
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+    snprintf(path, sizeof path, "%s/late", dir);
+    ck_assert_int_eq(zep_appear(path, 0.3, &err), ZEP_EIO);
+    ck_assert_ptr_nonnull(strstr(err.text, "/late: did not appear within 0 s"));
+    if ((child = fork()) == 0) {
+        usleep(400000);
+        write_file("late", "x");
+        _exit(0);
+    }
+    ck_assert_msg(zep_appear(path, 20, &err) == ZEP_OK, "%s", err.text);
+    ck_assert(waitpid(child, &status, 0) == child && status == 0);
+}
+END_TEST
+
 int main(void)
 {
     Suite *s = suite_create("job files and run folders");
@@ -503,6 +544,7 @@ int main(void)
     tcase_add_test(t, runs_keep_their_job);
     tcase_add_test(t, many_mistakes);
     tcase_add_test(t, run_folders);
+    tcase_add_test(t, late_files);
     tcase_add_test(t, locks);
     tcase_add_test(t, locks_of_jobs);
     suite_add_tcase(s, t);
