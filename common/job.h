@@ -96,6 +96,7 @@ struct zep_job {
         int64_t max_proxies;
         int64_t save_every; /* write the plan of every n-th step into plans/, 0: none */
         int check;         /* prove every plan before it is used (slow) */
+        int ahead;         /* plan a step while the one before it computes */
     } plan;
     struct {
         int64_t every;     /* steps, 0: only at the end and on request */

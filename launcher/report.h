@@ -14,6 +14,8 @@ struct zep_report_step { /* sums are of the step */
     double loss, lr, grad_norm, time_s;
     double phase_s[5]; /* plan, forward, backward, reduce, optimizer */
     double attn_s[3], wait_s[2], remap_s; /* inter, intra, local; world, node */
+    double plan_work_s, plan_wait_s;
+    int plan_ready; /* ranks */
     double flops, attn_flops, net_bytes;
     int64_t zone_tok[3], zone_seq[3]; /* local, intra-node, inter-node */
 };
@@ -55,8 +57,12 @@ int zep_report_write(const struct zep_report *r, struct zep_error *err);
 
 struct zep_report_sums {
     double tokens, targets, time_s, flops, attn_flops, net_bytes, phase_s[5], attn_s[3], wait_s[2], remap_s;
+    double plan_work_s, plan_wait_s;
     int64_t zone_tok[3], zone_seq[3], micro;
+    int planned_ahead; /* steps whose plans some rank had before they began */
 };
+/* Which share of making the plans no step waited for, 0 to 1. */
+double zep_report_hidden(const struct zep_report_sums *sums);
 void zep_report_sum(const struct zep_report *r, struct zep_report_sums *out);
 
 #endif

@@ -76,6 +76,7 @@ int zep_report_json(const struct zep_report *r, struct zep_buf *b, struct zep_er
     json_object_set_new(j, "zones", zones(&s));
     json_object_set_new(j, "phase_s", json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "plan", s.phase_s[0], "forward", s.phase_s[1], "backward", s.phase_s[2], "reduce", s.phase_s[3], "optimizer",
                                                 s.phase_s[4], "wait_world", s.wait_s[0], "wait_node", s.wait_s[1], "remap", s.remap_s));
+    json_object_set_new(j, "planning", json_pack("{s:f, s:f, s:f, s:i}", "work_s", s.plan_work_s, "wait_s", s.plan_wait_s, "hidden", zep_report_hidden(&s), "steps_ahead", s.planned_ahead));
     json_object_set_new(j, "rank", ranks(r));
     json_object_set_new(j, "checkpoint", json_string(r->have_outcome ? r->outcome.checkpoint : ""));
     text = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10));

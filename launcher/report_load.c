@@ -79,7 +79,7 @@ static int take_step(struct zep_report *r, const json_t *j)
     static const char *const queues[] = {"inter", "intra", "local"};
     struct zep_report_step s = {.step = whole(j, "step"), .tokens = whole(j, "tokens"), .targets = whole(j, "targets"), .micro = (int)whole(j, "micro"), .loss = num(j, "loss"), .lr = num(j, "lr"),
                                 .grad_norm = num(j, "grad_norm"), .time_s = num(j, "time_s"), .remap_s = num(j, "remap_s"), .flops = num(j, "flops"), .attn_flops = num(j, "attn_flops"),
-                                .net_bytes = num(j, "net_bytes")};
+                                .net_bytes = num(j, "net_bytes"), .plan_work_s = num(j, "plan_work_s"), .plan_wait_s = num(j, "plan_wait_s"), .plan_ready = (int)whole(j, "plan_ready")};
 
     for (int i = 0; i < 5; i++)
         s.phase_s[i] = num(json_object_get(j, "phase_s"), phases[i]);
@@ -204,6 +204,11 @@ void zep_report_free(struct zep_report *r)
     free(r);
 }
 
+double zep_report_hidden(const struct zep_report_sums *s)
+{
+    return s->plan_work_s > s->plan_wait_s ? 1 - s->plan_wait_s / s->plan_work_s : 0;
+}
+
 void zep_report_sum(const struct zep_report *r, struct zep_report_sums *s)
 {
     *s = (struct zep_report_sums){0};
@@ -218,6 +223,9 @@ void zep_report_sum(const struct zep_report *r, struct zep_report_sums *s)
         s->net_bytes += st->net_bytes;
         s->remap_s += st->remap_s;
         s->micro += st->micro;
+        s->plan_work_s += st->plan_work_s;
+        s->plan_wait_s += st->plan_wait_s;
+        s->planned_ahead += st->plan_ready > 0;
         for (int k = 0; k < 5; k++)
             s->phase_s[k] += st->phase_s[k];
         for (int k = 0; k < 3; k++) {

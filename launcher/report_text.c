@@ -69,7 +69,7 @@ static void put_zones(const struct zep_report_sums *s, struct zep_buf *b)
         zep_buf_printf(b, "%-12s %10" PRId64 " %12" PRId64 " %7.1f%% %16.2f\n", zone_text[z], s->zone_seq[z], s->zone_tok[z], share((double)s->zone_tok[z], s->tokens), s->attn_s[2 - z]);
 }
 
-static void put_phases(const struct zep_report_sums *s, struct zep_buf *b)
+static void put_phases(const struct zep_report *r, const struct zep_report_sums *s, struct zep_buf *b)
 {
     double other = s->time_s;
 
@@ -81,6 +81,9 @@ static void put_phases(const struct zep_report_sums *s, struct zep_buf *b)
     zep_buf_printf(b, "%-24s %10.2f %7.1f%%\n", "other", other > 0 ? other : 0, share(other > 0 ? other : 0, s->time_s));
     zep_buf_printf(b, "in forward and backward: attention %.2f, waiting for transfers %.2f between nodes and %.2f inside, remapping %.2f\n", s->attn_s[0] + s->attn_s[1] + s->attn_s[2], s->wait_s[0],
                    s->wait_s[1], s->remap_s);
+    if (s->plan_work_s > 0)
+        zep_buf_printf(b, "plans took %.3f s a rank to make, %.1f%% of it while the step before ran (%d of %d steps were planned before they began)\n", s->plan_work_s,
+                       100 * zep_report_hidden(s), s->planned_ahead, r->n_step);
 }
 
 static void put_ranks(const struct zep_report *r, struct zep_buf *b)
@@ -127,7 +130,7 @@ int zep_report_text(const struct zep_report *r, struct zep_buf *b, struct zep_er
     put_losses(r, &s, b);
     if (r->n_step) {
         put_zones(&s, b);
-        put_phases(&s, b);
+        put_phases(r, &s, b);
     }
     if (r->n_rank && r->n_rank_step)
         put_ranks(r, b);

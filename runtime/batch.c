@@ -52,7 +52,7 @@ static void *make_blob(const int64_t *len, int n_doc, size_t *bytes_out)
     return blob;
 }
 
-static int read_documents(const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, void **blob_out, size_t *bytes_out, struct zep_error *err)
+int zep_batch_read(const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, void **blob_out, size_t *bytes_out, struct zep_error *err)
 {
     int64_t *len = zep_calloc((size_t)n_doc + 1, sizeof *len);
     int32_t *token;
@@ -81,6 +81,15 @@ static int read_documents(const struct zep_dataset *set, int64_t vocab, const in
     return rc;
 }
 
+int zep_batch_send(struct zep_comm *comm, int rc, void *blob, size_t bytes, struct zep_batch *out, struct zep_error *err)
+{
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = zep_comm_bcast_blob(comm, 0, &blob, &bytes, err)) < 0 || (rc = open_blob(blob, bytes, out, err)) < 0) {
+        free(blob);
+        return rc;
+    }
+    return ZEP_OK;
+}
+
 int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err)
 {
     void *blob = NULL;
@@ -88,12 +97,8 @@ int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, int64_
     int rc = ZEP_OK;
 
     if (zep_comm_rank(comm) == 0)
-        rc = read_documents(set, vocab, doc, n_doc, &blob, &bytes, err);
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = zep_comm_bcast_blob(comm, 0, &blob, &bytes, err)) < 0 || (rc = open_blob(blob, bytes, out, err)) < 0) {
-        free(blob);
-        return rc;
-    }
-    return ZEP_OK;
+        rc = zep_batch_read(set, vocab, doc, n_doc, &blob, &bytes, err);
+    return zep_batch_send(comm, rc, blob, bytes, out, err);
 }
 
 int zep_batch_make(const int64_t *len, int n_doc, const int32_t *token, struct zep_batch *out, struct zep_error *err)

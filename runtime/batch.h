@@ -20,6 +20,10 @@ struct zep_batch {
 
 /* Rank 0 reads the documents, all get them. set and doc are used on rank 0 only. A token outside of [0, vocab) is ZEP_EINVAL on all ranks. Collective. */
 int zep_batch_share(struct zep_comm *comm, const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, struct zep_batch *out, struct zep_error *err);
+/* The same in two parts. Reading, without MPI in it: a blob for sending, free(). */
+int zep_batch_read(const struct zep_dataset *set, int64_t vocab, const int32_t *doc, int n_doc, void **blob_out, size_t *bytes_out, struct zep_error *err);
+/* Sending; takes rank 0's blob (NULL elsewhere). rc: how reading went there; all ranks return a failure of it. Collective. */
+int zep_batch_send(struct zep_comm *comm, int rc, void *blob, size_t bytes, struct zep_batch *out, struct zep_error *err);
 /* From arrays, for tests: lengths and tokens are copied. */
 int zep_batch_make(const int64_t *len, int n_doc, const int32_t *token, struct zep_batch *out, struct zep_error *err);
 void zep_batch_free(struct zep_batch *batch);

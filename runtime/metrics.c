@@ -144,6 +144,9 @@ int zep_metrics_write_step(struct zep_metrics *m, const struct zep_step_stats *s
     json_object_set_new(j, "phase_s",
                         json_pack("{s:f, s:f, s:f, s:f, s:f}", "plan", st->phase.plan, "forward", st->phase.forward, "backward", st->phase.backward, "reduce",
                                   st->phase.reduce, "optimizer", st->phase.optimizer));
+    json_object_set_new(j, "plan_work_s", json_real(st->plan_work_s));
+    json_object_set_new(j, "plan_wait_s", json_real(st->plan_wait_s));
+    json_object_set_new(j, "plan_ready", json_integer(st->plan_ready));
     json_object_set_new(j, "attn_s",
                         json_pack("{s:f, s:f, s:f}", "inter", st->exec.attn_s[ZEP_QUEUE_INTER], "intra", st->exec.attn_s[ZEP_QUEUE_INTRA], "local",
                                   st->exec.attn_s[ZEP_QUEUE_LOCAL]));

@@ -8,15 +8,17 @@
 
 #include "common/arena.h"
 #include "common/clock.h"
-#include "planner/check.h"
 #include "planner/cost.h"
 #include "planner/workload.h"
 #include "runtime/agree.h"
+#include "runtime/ahead.h"
+#include "runtime/plans.h"
 
 struct rank_stats { /* what each rank tells rank 0 after a step: doubles only */
     struct zep_phase_times phase;
     struct zep_exec_stats exec;
     double busy_s;
+    double plan_work_s, plan_wait_s, plan_ready;
 };
 
 struct zep_train {
@@ -34,24 +36,13 @@ struct zep_train {
     struct zep_train_hooks hooks;
     struct zep_share share;
     int64_t capacity, step;
-    int n_plan;
-    struct zep_plan **plan; /* of the step in hand, one a micro-step */
-    int *first;             /* [n_plan + 1] first document of each */
+    struct zep_planning how;
+    struct zep_ahead *ahead;
+    struct zep_plans plans; /* of the step or the evaluation in hand, one a micro-step */
     struct rank_stats *all; /* rank 0: [ranks] */
     int64_t *attn_tok, *lin_tok;
     double *pairs, *busy_s;
 };
-
-static void drop_plans(struct zep_train *t)
-{
-    for (int i = 0; i < t->n_plan; i++)
-        zep_plan_free(t->plan[i]);
-    free(t->plan);
-    free(t->first);
-    t->plan = NULL;
-    t->first = NULL;
-    t->n_plan = 0;
-}
 
 /* Unless the job says otherwise: a quarter above the average, and enough for the longest document over all devices. */
 static int64_t choose_capacity(const struct zep_job *job, int n_dev)
@@ -110,6 +101,16 @@ static int set_costs(struct zep_train *t, struct zep_error *err)
     return ZEP_OK;
 }
 
+static int open_ahead(struct zep_train *t, struct zep_error *err)
+{
+    const struct zep_job *job = t->job;
+    struct zep_ahead_opts opts = {.comm = t->comm, .set = t->set, .batches = t->batches, .vocab = t->model->shape.vocab, .end = job->train.steps, .on = job->plan.ahead};
+
+    t->how = (struct zep_planning){job, t->view, t->has_cost ? &t->cost : NULL, t->capacity, job->plan.check && zep_comm_rank(t->comm) == 0};
+    opts.how = t->how;
+    return zep_ahead_new(&opts, &t->ahead, err);
+}
+
 int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct zep_view *view, const struct zep_kernels *kernels, const struct zep_dataset *set,
                   const struct zep_dataset *heldout, struct zep_train **train_out, struct zep_error *err)
 {
@@ -137,7 +138,8 @@ int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct
     if ((rc = alloc_stats(t, err)) < 0)
         goto out;
     zep_model_init(t->model, job->train.seed);
-    rc = open_batches(t, err);
+    if ((rc = open_batches(t, err)) == ZEP_OK)
+        rc = open_ahead(t, err);
 out:
     if ((rc = zep_agree(comm, rc, err)) < 0)
         zep_train_free(t);
@@ -150,7 +152,8 @@ void zep_train_free(struct zep_train *t)
 {
     if (!t)
         return;
-    drop_plans(t);
+    zep_ahead_free(t->ahead);
+    zep_plans_free(&t->plans);
     zep_batches_free(t->batches);
     zep_batches_free(t->eval_batches);
     zep_model_free(t->model);
@@ -195,74 +198,44 @@ void zep_train_set_step(struct zep_train *t, int64_t step)
     t->step = step;
 }
 
-const struct zep_plan *zep_train_plan(const struct zep_train *t, int i)
+int zep_train_next_is_planned(struct zep_train *t)
 {
-    return i >= 0 && i < t->n_plan ? t->plan[i] : NULL;
+    return zep_ahead_ready(t->ahead);
 }
 
-/* Rank 0 picks the documents of the batch, all ranks get their tokens. */
-static int fetch_batch(struct zep_train *t, struct zep_batches *from, const struct zep_dataset *set, int64_t step, struct zep_batch *batch, struct zep_error *err)
+const struct zep_plan *zep_train_plan(const struct zep_train *t, int i)
+{
+    return i >= 0 && i < t->plans.n ? t->plans.plan[i] : NULL;
+}
+
+/* A batch of the evaluation and its plans. No documents: the pass is over. */
+static int take_heldout(struct zep_train *t, int64_t i, struct zep_batch *batch, struct zep_error *err)
 {
     const int32_t *doc = NULL;
     int n_doc = 0, rc = ZEP_OK;
 
     if (zep_comm_rank(t->comm) == 0)
-        rc = zep_batches_get(from, step, &doc, &n_doc, err);
-    if ((rc = zep_agree(t->comm, rc, err)) < 0)
+        rc = zep_batches_get(t->eval_batches, i, &doc, &n_doc, err);
+    if ((rc = zep_agree(t->comm, rc, err)) < 0 || (rc = zep_batch_share(t->comm, t->heldout, t->model->shape.vocab, doc, n_doc, batch, err)) < 0)
         return rc;
-    return zep_batch_share(t->comm, set, t->model->shape.vocab, doc, n_doc, batch, err);
-}
-
-static int build_plans(struct zep_train *t, const struct zep_batch *batch, uint64_t *digest_out, struct zep_error *err)
-{
-    const struct zep_job *job = t->job;
-    struct zep_plan_opts opts = {job->plan.method, t->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, t->has_cost ? &t->cost : NULL, NULL, ZEP_EFFORT_FAST};
-    uint64_t digest = 0;
-    int n, rc;
-
-    if ((rc = zep_effort_parse(job->plan.effort, &opts.effort, err)) < 0)
-        return rc;
-    if ((rc = zep_micro_split(batch->len, batch->n_doc, t->capacity * t->view->n_dev, &t->first, &n, err)) < 0)
-        return rc;
-    t->plan = zep_calloc((size_t)n, sizeof *t->plan);
-    if (!t->plan)
-        return zep_error_nomem(err, "plans");
-    for (t->n_plan = 0; t->n_plan < n; t->n_plan++) {
-        const int64_t *len = batch->len + t->first[t->n_plan];
-        int n_seq = t->first[t->n_plan + 1] - t->first[t->n_plan];
-
-        if ((rc = zep_plan_build(t->view, len, n_seq, &opts, &t->plan[t->n_plan], err)) < 0)
-            return rc;
-        if (job->plan.check && zep_comm_rank(t->comm) == 0 && (rc = zep_plan_check(t->plan[t->n_plan], len, n_seq, NULL, NULL, err)) < 0) {
-            t->n_plan++;
-            return rc;
-        }
-        digest = digest * 0x9E3779B97F4A7C15u + t->plan[t->n_plan]->digest;
+    zep_plans_free(&t->plans);
+    if (batch->n_doc) {
+        rc = zep_agree(t->comm, zep_plans_make(&t->how, batch, &t->plans, err), err);
+        if (rc == ZEP_OK)
+            rc = zep_agree_value(t->comm, t->plans.digest, "plan digest", err);
     }
-    *digest_out = digest;
-    return ZEP_OK;
-}
-
-/* Every rank makes the same plans from the same bytes; none is used before all digests were compared. */
-static int plan_batch(struct zep_train *t, const struct zep_batch *batch, struct zep_error *err)
-{
-    uint64_t digest = 0;
-    int rc;
-
-    drop_plans(t);
-    rc = build_plans(t, batch, &digest, err);
-    if ((rc = zep_agree(t->comm, rc, err)) < 0)
-        return rc;
-    return zep_agree_value(t->comm, digest, "plan digest", err);
+    if (rc < 0)
+        zep_batch_free(batch);
+    return rc;
 }
 
 static int enter_micro(struct zep_train *t, const struct zep_batch *batch, int i, struct zep_tokens *tokens, struct zep_error *err)
 {
     int rc;
 
-    if ((rc = zep_exec_set_plan(t->exec, t->plan[i], err)) < 0)
+    if ((rc = zep_exec_set_plan(t->exec, t->plans.plan[i], err)) < 0)
         return rc;
-    if ((rc = zep_share_fill(&t->share, batch, t->first[i], t->plan[i], zep_comm_dev(t->comm), err)) < 0)
+    if ((rc = zep_share_fill(&t->share, batch, t->plans.first[i], t->plans.plan[i], zep_comm_dev(t->comm), err)) < 0)
         return rc;
     if (t->hooks.share)
         t->hooks.share(t->hooks.arg, batch, &t->share);
@@ -276,7 +249,7 @@ static int run_micros(struct zep_train *t, const struct zep_batch *batch, double
     float scale = batch->n_target > 0 ? (float)(1.0 / (double)batch->n_target) : 0.0f;
 
     memset(t->model->grad, 0, (size_t)t->model->n_weight * sizeof(float));
-    for (int i = 0; i < t->n_plan; i++) {
+    for (int i = 0; i < t->plans.n; i++) {
         struct zep_tokens tokens;
         double t0 = zep_clock_now(), t1, loss;
         int rc;
@@ -336,17 +309,17 @@ static int collect(struct zep_train *t, const struct rank_stats *mine, struct ze
         return rc;
     memset(t->attn_tok, 0, sizeof *t->attn_tok * (size_t)size);
     memset(t->lin_tok, 0, sizeof *t->lin_tok * (size_t)size);
-    for (int i = 0; i < t->n_plan; i++) {
+    for (int i = 0; i < t->plans.n; i++) {
         struct zep_plan_stats st;
 
-        zep_plan_stats(t->plan[i], &st);
+        zep_plan_stats(t->plans.plan[i], &st);
         for (int z = 0; z < 4; z++) {
             out->zone_tok[z] += st.zone_tok[z];
             out->zone_seq[z] += st.zone_seq[z];
         }
         for (int d = 0; d < n_dev; d++) {
-            t->attn_tok[zep_comm_rank_of(t->comm, d, 0)] += t->plan[i]->attn_tok[d];
-            t->lin_tok[zep_comm_rank_of(t->comm, d, 0)] += t->plan[i]->lin_tok[d];
+            t->attn_tok[zep_comm_rank_of(t->comm, d, 0)] += t->plans.plan[i]->attn_tok[d];
+            t->lin_tok[zep_comm_rank_of(t->comm, d, 0)] += t->plans.plan[i]->lin_tok[d];
         }
     }
     for (int r = 0; r < size; r++) {
@@ -367,6 +340,9 @@ static int collect(struct zep_train *t, const struct rank_stats *mine, struct ze
         out->exec.pairs += s->exec.pairs;
         t->pairs[r] = s->exec.pairs;
         t->busy_s[r] = s->busy_s;
+        out->plan_work_s += s->plan_work_s / size;
+        out->plan_wait_s = s->plan_wait_s > out->plan_wait_s ? s->plan_wait_s : out->plan_wait_s;
+        out->plan_ready += (int)s->plan_ready;
     }
     out->rank_attn_tok = t->attn_tok;
     out->rank_lin_tok = t->lin_tok;
@@ -384,17 +360,15 @@ static double causal_pairs(const struct zep_batch *batch)
     return pairs;
 }
 
-static int run_step(struct zep_train *t, const struct zep_batch *batch, unsigned stop, double start, struct zep_step_stats *st, struct zep_error *err)
+static int run_step(struct zep_train *t, const struct zep_step_input *in, unsigned stop, double start, struct zep_step_stats *st, struct zep_error *err)
 {
-    struct rank_stats mine = {0};
+    struct rank_stats mine = {.plan_work_s = in->work_s, .plan_wait_s = in->wait_s, .plan_ready = in->ready};
+    const struct zep_batch *batch = &in->batch;
     struct zep_exec_stats before;
-    double t0 = zep_clock_now(), loss_sum = 0.0;
+    double t0, loss_sum = 0.0;
     int rc;
 
-    zep_comm_set_phase(t->comm, "planning");
     zep_exec_take_stats(t->exec, &before); /* what an evaluation left */
-    if ((rc = plan_batch(t, batch, err)) < 0)
-        return rc;
     mine.phase.plan = zep_clock_now() - start;
     if ((rc = run_micros(t, batch, &loss_sum, &mine.phase, err)) < 0)
         return rc;
@@ -410,44 +384,44 @@ static int run_step(struct zep_train *t, const struct zep_batch *batch, unsigned
     mine.phase.optimizer = zep_clock_now() - t0;
     zep_exec_take_stats(t->exec, &mine.exec);
     mine.busy_s = mine.phase.forward + mine.phase.backward - mine.exec.wait_s[ZEP_LANE_WORLD] - mine.exec.wait_s[ZEP_LANE_NODE] - mine.exec.wait_s[ZEP_LANE_GRID] - mine.exec.remap_s;
-    st->n_micro = t->n_plan;
+    st->n_micro = t->plans.n;
     return collect(t, &mine, st, err);
 }
 
 int zep_train_step(struct zep_train *t, unsigned stop, struct zep_step_stats *out, struct zep_error *err)
 {
     struct zep_step_stats st = {0};
-    struct zep_batch batch;
+    struct zep_step_input in;
     double start = zep_clock_now();
     int rc;
 
-    zep_comm_set_phase(t->comm, "batch");
-    if ((rc = fetch_batch(t, t->batches, t->set, t->step, &batch, err)) < 0)
+    zep_comm_set_phase(t->comm, "batch and planning");
+    if ((rc = zep_ahead_take(t->ahead, t->step, &in, err)) < 0)
         return rc;
-    rc = run_step(t, &batch, stop, start, &st, err);
+    zep_plans_free(&t->plans);
+    t->plans = in.plans;
+    memset(&in.plans, 0, sizeof in.plans);
+    rc = run_step(t, &in, stop, start, &st, err);
     if (rc == ZEP_OK) {
         st.step = ++t->step;
         st.lr = zep_optim_lr(t->optim, t->step);
-        st.n_token = batch.n_token;
-        st.n_target = batch.n_target;
-        st.attn_flops = zep_model_flops_attn(&t->model->shape, causal_pairs(&batch));
-        st.flops = st.attn_flops + zep_model_flops_linear(&t->model->shape, (double)batch.n_token);
+        st.n_token = in.batch.n_token;
+        st.n_target = in.batch.n_target;
+        st.attn_flops = zep_model_flops_attn(&t->model->shape, causal_pairs(&in.batch));
+        st.flops = st.attn_flops + zep_model_flops_linear(&t->model->shape, (double)in.batch.n_token);
         st.time_s = zep_clock_now() - start;
         *out = st;
     }
-    zep_batch_free(&batch);
+    zep_step_input_free(&in);
     return rc;
 }
 
 static int eval_batch(struct zep_train *t, const struct zep_batch *batch, double *loss_sum, struct zep_error *err)
 {
-    int rc;
-
-    if ((rc = plan_batch(t, batch, err)) < 0)
-        return rc;
-    for (int i = 0; i < t->n_plan; i++) {
+    for (int i = 0; i < t->plans.n; i++) {
         struct zep_tokens tokens;
         double loss;
+        int rc;
 
         if ((rc = enter_micro(t, batch, i, &tokens, err)) < 0 || (rc = zep_model_forward(t->model, t->exec, &tokens, err)) < 0 ||
             (rc = zep_model_loss(t->model, &tokens, 0.0f, &loss, err)) < 0)
@@ -471,7 +445,7 @@ int zep_train_eval(struct zep_train *t, double *loss_out, int64_t *n_target_out,
     for (int64_t i = 0; more; i++) {
         struct zep_batch batch;
 
-        if ((rc = fetch_batch(t, t->eval_batches, t->heldout, i, &batch, err)) < 0)
+        if ((rc = take_heldout(t, i, &batch, err)) < 0)
             return rc;
         if ((more = batch.n_doc > 0))
             rc = eval_batch(t, &batch, &loss_sum, err);

@@ -33,6 +33,8 @@ struct zep_step_stats {
     int64_t zone_tok[4], zone_seq[4]; /* by enum zep_zone */
     double flops, attn_flops;
     struct zep_phase_times phase;     /* means over ranks */
+    double plan_work_s, plan_wait_s;  /* making the plans, mean over ranks; waiting for them, the longest of the ranks */
+    int plan_ready;                   /* ranks that had them before the step began */
     struct zep_exec_stats exec;       /* means over ranks; bytes and pairs are sums */
     const int64_t *rank_attn_tok, *rank_lin_tok; /* [ranks], sums over micro-steps; valid until the next step */
     const double *rank_pairs, *rank_busy_s;
@@ -57,6 +59,8 @@ struct zep_optim *zep_train_optim(struct zep_train *train);
 struct zep_exec *zep_train_exec(struct zep_train *train);
 int64_t zep_train_capacity(const struct zep_train *train); /* tokens a device, as used */
 void zep_train_set_step(struct zep_train *train, int64_t step); /* after a resume: so many steps are finished */
+/* 1: plan.ahead, and this rank's plans of the step after the one in hand are done. */
+int zep_train_next_is_planned(struct zep_train *train);
 /* The plan of micro-step i of the last step; NULL beyond the last. */
 const struct zep_plan *zep_train_plan(const struct zep_train *train, int i);
 

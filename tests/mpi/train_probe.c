@@ -1,7 +1,8 @@
 /* For tests/t/40-gradients.t: trains a small model on made-up documents and writes losses and full gradients, so that runs on different layouts can be compared.
  *
- *   train-probe data PREFIX
+ *   train-probe data PREFIX [long|token]    (shorter documents, and one that is 600 tokens long, or has a token of 99)
  *   train-probe run OUT JOB.yaml [--resume-dir DIR] [--save-dir DIR] [--steps N] [--gradient-at STEP] [--mutant NAME]     (under mpirun)
+ *       --wait-next 1: no gradient is exchanged before the next step's plans are there, which is printed
  *       --form F: rings that can carry it are of this form of transfer (single, double, gather, mixed); prints "forms single N double N gather N"
  *   train-probe compare A B GRADIENT_TOLERANCE LOSS_TOLERANCE
  *
@@ -13,8 +14,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/arena.h"
+#include "common/clock.h"
 #include "common/fs.h"
 #include "common/job.h"
 #include "common/rng.h"
@@ -24,7 +27,7 @@
 #include "tests/unit/form_util.h"
 
 /* --- data: documents of 1 to 600 tokens; half of the tokens are of a few kinds, others follow from the two before --- */
-static int make_data(const char *prefix)
+static int make_data(const char *prefix, const char *flaw)
 {
     struct zep_dataset_writer *w;
     struct zep_error err;
@@ -35,8 +38,10 @@ static int make_data(const char *prefix)
     if (zep_dataset_create(prefix, 1, &w, &err) < 0)
         goto fail;
     for (int d = 0; d < 600; d++) {
-        int64_t n = d % 8 == 0 ? 600 : d % 4 == 0 ? 100 + (int64_t)zep_rng_below(&rng, 500) : 1 + (int64_t)zep_rng_below(&rng, 90);
+        int64_t n = *flaw ? 1 + (int64_t)zep_rng_below(&rng, 90) : d % 8 == 0 ? 600 : d % 4 == 0 ? 100 + (int64_t)zep_rng_below(&rng, 500) : 1 + (int64_t)zep_rng_below(&rng, 90);
 
+        if (*flaw && d == 211)
+            n = 600;
         for (int64_t i = 0; i < n; i++) {
             int a = i > 0 ? token[i - 1] : 3, b = i > 1 ? token[i - 2] : 5;
 
@@ -44,6 +49,8 @@ static int make_data(const char *prefix)
 
             token[i] = kind < 3 ? (int32_t)zep_rng_below(&rng, 5) : kind < 9 ? (a + b) % 13 : (int32_t)zep_rng_below(&rng, 61);
         }
+        if (d == 211 && !strcmp(flaw, "token"))
+            token[7] = 99;
         if (zep_dataset_add(w, token, n, &err) < 0)
             goto fail;
     }
@@ -119,6 +126,7 @@ static int break_op(void *arg, enum zep_pass pass, struct zep_op *op)
 struct probe {
     const char *out, *job, *resume, *save, *mutant;
     int64_t steps, gradient_at;
+    int wait_next;
 };
 
 static int write_gradient(const struct probe *p, struct zep_train *train, int64_t step, FILE *f, int root, struct zep_error *err)
@@ -146,7 +154,7 @@ struct look {
     const struct probe *p;
     struct zep_train *train;
     FILE *f;
-    int root, rc;
+    int root, rc, ahead;
     int64_t step;
     struct zep_error err;
     struct mutant mutant;
@@ -157,8 +165,23 @@ static void on_share(void *arg, const struct zep_batch *batch, struct zep_share 
     break_share(&((struct look *)arg)->mutant, batch, share);
 }
 
+/* The step is not over: what is planned now is planned while it runs. No MPI is called meanwhile. */
+static void wait_next(const struct look *l)
+{
+    double end = zep_clock_now() + 60.0;
+    int there;
+
+    while (!(there = zep_train_next_is_planned(l->train)) && zep_clock_now() < end && l->ahead)
+        usleep(1000);
+    printf("in step %" PRId64 " rank %d %s the next plans\n", l->step, zep_comm_rank(l->mutant.comm), there ? "has" : "lacks");
+}
+
 static void on_gradient(void *arg, struct zep_model *model, const struct zep_share *share)
 {
+    const struct look *l = arg;
+
+    if (l->p->wait_next && l->step < l->p->steps)
+        wait_next(l);
     break_gradient(&((struct look *)arg)->mutant, model, share);
 }
 
@@ -173,7 +196,7 @@ static void on_reduced(void *arg, const struct zep_train *train, double norm)
 static int train(const struct probe *p, struct zep_comm *comm, const struct zep_job *job, const struct zep_view *view, const struct zep_dataset *set, FILE *f,
                  struct zep_error *err)
 {
-    struct look look = {.p = p, .f = f, .root = zep_comm_rank(comm) == 0, .mutant = {p->mutant, comm}};
+    struct look look = {.p = p, .f = f, .root = zep_comm_rank(comm) == 0, .ahead = job->plan.ahead, .mutant = {p->mutant, comm}};
     struct zep_train_hooks hooks = {&look, on_share, on_gradient, on_reduced};
     struct zep_ckpt_info info = {.seed = job->train.seed, .tokens = job->train.tokens}, found;
     const struct zep_kernels *k;
@@ -196,7 +219,7 @@ static int train(const struct probe *p, struct zep_comm *comm, const struct zep_
 
         look.step = info.step + 1;
         if ((rc = zep_train_step(look.train, 0, &st, err)) < 0)
-            return rc;
+            return zep_error_prefix(err, "step %" PRId64, look.step);
         if (look.rc < 0)
             return zep_error_set(err, look.rc, "%s", look.err.text);
         info.step = st.step;
@@ -258,6 +281,8 @@ static int cmd_run(int argc, char **argv)
             p.gradient_at = atoll(argv[i + 1]);
         else if (strcmp(argv[i], "--mutant") == 0)
             p.mutant = argv[i + 1];
+        else if (strcmp(argv[i], "--wait-next") == 0)
+            p.wait_next = atoi(argv[i + 1]);
         else if (strcmp(argv[i], "--form") == 0)
             wanted_form = argv[i + 1];
         else
@@ -353,12 +378,12 @@ static int compare(const char *a_path, const char *b_path, double grad_tol, doub
 
 int main(int argc, char **argv)
 {
-    if (argc == 3 && strcmp(argv[1], "data") == 0)
-        return make_data(argv[2]);
+    if ((argc == 3 || argc == 4) && strcmp(argv[1], "data") == 0)
+        return make_data(argv[2], argc == 4 ? argv[3] : "");
     if (argc >= 4 && strcmp(argv[1], "run") == 0)
         return cmd_run(argc, argv);
     if (argc == 6 && strcmp(argv[1], "compare") == 0)
         return compare(argv[2], argv[3], atof(argv[4]), atof(argv[5]));
-    fprintf(stderr, "usage: train-probe data PREFIX | run OUT JOB.yaml [OPTION VALUE]... | compare A B GRADIENT_TOLERANCE LOSS_TOLERANCE\n");
+    fprintf(stderr, "usage: train-probe data PREFIX [long|token] | run OUT JOB.yaml [OPTION VALUE]... | compare A B GRADIENT_TOLERANCE LOSS_TOLERANCE\n");
     return 2;
 }

@@ -41,6 +41,9 @@ whole=$(rundir)
 like "$out" 'step 12 of 12, done' "the report is printed"
 like "$out" 'inter-node .*%' "with the zones"
 like "$out" 'documents longer than the context of 512 tokens were cut' "with the cuts"
+like "$out" 'plans took [0-9.]+ s a rank to make, [0-9.]+% of it while the step before ran \([0-9]+ of 12 steps' "how much of the planning was hidden"
+is "$(grep -c '"kind":"step".*"plan_work_s":.*"plan_wait_s":.*"plan_ready":[0-4],' "$whole/metrics.jsonl")" 12 "each step's record tells how long its plans took and were waited for"
+like "$(sed -n 's/.*"kind":"step".*"step":1,.*"plan_ready":\([0-9]*\).*/\1/p' "$whole/metrics.jsonl")" '^0$' "the first step cannot be planned ahead"
 like "$err" 'step 4/12  loss' "plain progress lines in a log"
 unlike "$err" $'\r' "without a terminal's tricks"
 for f in run.json job.yaml topology.yaml metrics.jsonl log outcome.json plans/step-6.0.json plans/step-12.0.json report/report.txt report/report.json report/loss.svg report/ranks.svg checkpoints/step-12/MANIFEST; do
