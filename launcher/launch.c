@@ -175,14 +175,12 @@ static int rank_args(struct zep_launch *l, const struct zep_job *job, const char
     zep_argv_add(a, "%d", attempt);
     zep_argv_add(a, "--ranks");
     zep_argv_add(a, "%d", l->nodes * l->per_node);
-    if (lock) { /* a network file system may show rank 0's node another state of the folder for a while */
-        zep_argv_add(a, "--inputs");
-        zep_argv_add(a, "%016" PRIx64, inputs);
-    }
     zep_argv_add(a, "%s", rundir);
     if (lock) {
         zep_argv_add(a, "--lock");
         zep_argv_add(a, "%s", zep_lock_token(lock));
+        zep_argv_add(a, "--inputs"); /* a network file system may show rank 0's node another state of the folder for a while */
+        zep_argv_add(a, "%016" PRIx64, inputs);
     }
     return ZEP_OK;
 }
