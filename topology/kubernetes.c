@@ -12,8 +12,8 @@
 #include "common/arena.h"
 #include "common/encode.h"
 #include "common/process.h"
-#include "common/yaml.h"
 #include "topology/detect.h"
+#include "topology/kubernetes_text.h"
 #include "topology/topo_internal.h"
 
 #define MAX_LEVELS 16
@@ -39,13 +39,17 @@ static const struct family families[] = {
     {"gce", "gce", {"cloud.google.com/gce-topology-subblock", "cloud.google.com/gce-topology-block"} /* -host is the machine itself */, 0},
     {"oci rdma", "oci", {"oci.oraclecloud.com/rdma.local_block_id", "oci.oraclecloud.com/rdma.network_block_id", "oci.oraclecloud.com/rdma.hpc_island_id"}, 0},
     {"oci host", "oci", {"oci.oraclecloud.com/host.rack_id", "oci.oraclecloud.com/host.network_block_id"}, 0},
+    {"coreweave", NULL, {"backend.coreweave.cloud/leafgroup", "backend.coreweave.cloud/superpod", "backend.coreweave.cloud/fabric"}, 0},
+    {"coreweave ib", NULL, {"ib.coreweave.cloud/leafgroup", "ib.coreweave.cloud/superpod", "ib.coreweave.cloud/fabric"}, 0},
+    {"topograph 0.0", NULL, {"topology.kubernetes.io/network-level-1", "topology.kubernetes.io/network-level-2", "topology.kubernetes.io/network-level-3", "topology.kubernetes.io/network-level-4"}, 0},
     {"kueue examples", NULL, {"cloud.provider.com/topology-rack", "cloud.provider.com/topology-block"}, 0},
+    {"kueue tests", NULL, {"cloud.com/topology-rack", "cloud.com/topology-block"}, 0},
 };
 #define N_FAMILY (sizeof families / sizeof families[0])
 
 /* NVLink domains over several nodes, the most trusted first. A clique is <ClusterUUID>.<CliqueID>: the domain is what is before the last dot. */
 static const char *const block_keys[] = {"nvidia.com/gpu.clique", "accelerator.topograph.run/domain", "network.topology.nvidia.com/accelerator", "topology.nebius.com/tier-0", "topologyconf.slurm.nebius.ai/tier-0",
-                                         "topology.k8s.aws/ultraserver-id", NULL};
+                                         "topology.k8s.aws/ultraserver-id", "ds.coreweave.com/nvlink.domain", NULL};
 
 struct reader {
     const char *name;
@@ -61,46 +65,6 @@ struct reader {
     int n_shared, n_mig;         /* nodes that share GPUs, that slice them: told once */
     int n_bad_count;             /* amounts of GPUs that are no numbers */
 };
-
-/* --- YAML as JSON: scalars are texts; what follows asks for texts only --- */
-
-static json_t *from_yaml(const struct zep_yaml_node *n)
-{
-    json_t *j;
-
-    if (n->type == ZEP_YAML_SEQ) {
-        j = json_array();
-        for (int i = 0; i < n->n; i++)
-            json_array_append_new(j, from_yaml(n->child[i]));
-        return j;
-    }
-    if (n->type == ZEP_YAML_MAP) {
-        j = json_object();
-        for (int i = 0; i < n->n; i++)
-            json_object_set_new(j, n->keys[i], from_yaml(n->child[i]));
-        return j;
-    }
-    return n->scalar ? json_string(n->scalar) : json_null();
-}
-
-static int parse(const char *name, const char *text, size_t len, json_t **out, struct zep_error *err)
-{
-    const char *p = text + strspn(text, " \t\r\n");
-    struct zep_yaml *doc = NULL;
-    json_error_t je;
-    int rc;
-
-    if (*p == '{') {
-        if ((*out = json_loadb(text, len, 0, &je)))
-            return ZEP_OK;
-        return zep_error_set(err, ZEP_EINVAL, "%s:%d: not valid JSON: %s", name, je.line, je.text);
-    }
-    if ((rc = zep_yaml_load(name, text, len, &doc, err)) < 0)
-        return rc;
-    *out = from_yaml(zep_yaml_root(doc));
-    zep_yaml_free(doc);
-    return *out ? ZEP_OK : zep_error_nomem(err, name);
-}
 
 /* --- asking --- */
 
@@ -252,7 +216,7 @@ static int add_gpus(struct reader *r, struct zep_node *n, int64_t count, const c
 static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
 {
     const json_t *status = json_object_get(item, "status"), *offers = json_object_get(status, "allocatable"), *v;
-    const char *product = label(item, "nvidia.com/gpu.product"), *mem = label(item, "nvidia.com/gpu.memory"), *labelled = label(item, "nvidia.com/gpu.count"), *replicas = label(item, "nvidia.com/gpu.replicas");
+    const char *product = label(item, "nvidia.com/gpu.product"), *mem = label(item, "nvidia.com/gpu.memory"), *labelled = label(item, "nvidia.com/gpu.count") ? label(item, "nvidia.com/gpu.count") : label(item, "gpu.nvidia.com/count"), *replicas = label(item, "nvidia.com/gpu.replicas");
     const char *at = product ? strstr(product, "-MIG-") : NULL, *key;
     static const char *const offered[] = {"nvidia.com/gpu", "amd.com/gpu", "habana.ai/gaudi"};
     int64_t count = -1, mem_bytes = mem && strlen(mem) < 12 && strtoll(mem, NULL, 10) > 0 ? strtoll(mem, NULL, 10) * 1048576 : 0, n_replica = replicas ? strtoll(replicas, NULL, 10) : 1;
@@ -263,11 +227,13 @@ static int set_gpus(struct reader *r, struct zep_node *n, const json_t *item)
     for (size_t i = 0; i < sizeof offered / sizeof offered[0] && count < 0; i++)
         if ((count = count_of(item, offered[i])) < 0 && offer(item, offered[i]) && r->n_bad_count++ == 0)
             zep_topo_warn(r->topo, "node '%s': the amount of %s is no number that is known: it is passed over", n->id, offered[i]);
+    if (count <= 0 && count_of(item, "nvidia.com/gpu.shared") > 0)
+        count = count_of(item, "nvidia.com/gpu.shared");
     source = count >= 0 ? r->source : ZEP_SRC_LABEL;
     if (count < 0 && labelled)
         count = strtoll(labelled, NULL, 10);
     if (!product && !(product = label(item, "amd.com/gpu.product-name")))
-        product = label(item, "cloud.google.com/gke-accelerator");
+        product = label(item, "cloud.google.com/gke-accelerator") ? label(item, "cloud.google.com/gke-accelerator") : label(item, "gpu.nvidia.com/class");
     if (product)
         snprintf(model, sizeof model, "%.*s", (int)(at ? at - product : (long)strlen(product)), product);
     if (product && strlen(model) > 7 && !strcmp(model + strlen(model) - 7, "-SHARED"))
@@ -573,10 +539,6 @@ static int read_items(struct reader *r, const json_t *items)
     if (!(r->item = zep_calloc(json_array_size(items) + 1, sizeof *r->item)))
         return zep_error_nomem(r->err, "nodes");
     json_array_foreach(items, i, item) {
-        const char *kind = json_string_value(json_object_get(item, "kind"));
-
-        if (kind && strcmp(kind, "Node"))
-            return zep_error_set(r->err, ZEP_EINVAL, "%s: an item of kind '%.60s': expected Node", r->name, kind);
         if (n_other && is_control_plane(item)) { /* a cluster of one machine is all of that */
             n_control++;
             continue;
@@ -604,33 +566,20 @@ static int read_items(struct reader *r, const json_t *items)
 static int from_list(const struct zep_source_request *q, const char *name, const char *origin, const char *text, size_t len, enum zep_source source, struct zep_topo **topo_out, struct zep_error *err)
 {
     struct reader r = {.name = name, .q = q, .source = source, .err = err};
-    json_t *root = NULL, *one = NULL;
-    const json_t *items;
-    const char *kind;
-    int rc;
+    json_t *items = NULL;
+    int rc, no_kind;
 
-    if ((rc = parse(name, text, len, &root, err)) < 0)
+    if ((rc = zep_kube_nodes(name, text, len, &items, &no_kind, err)) < 0)
         return rc;
-    kind = json_string_value(json_object_get(root, "kind"));
-    items = json_object_get(root, "items");
-    if (kind && !strcmp(kind, "Node")) {
-        json_array_append(one = json_array(), root);
-        items = one;
-    }
-    if (json_object_get(root, "switches") && json_object_get(root, "blocks"))
-        rc = zep_error_set(err, ZEP_EINVAL, "%s: a model of topograph (switches and blocks), not a list of nodes: expected what `kubectl get nodes -o json` prints", name);
-    else if (kind && !strcmp(kind, "Status"))
-        rc = zep_error_set(err, ZEP_EUNAVAIL, "%s: the API answered: %.300s", name, json_string_value(json_object_get(root, "message")) ? json_string_value(json_object_get(root, "message")) : "no message");
-    else if (!json_is_array(items))
-        rc = zep_error_set(err, ZEP_EINVAL, "%s: no items: expected what `kubectl get nodes -o json` prints", name);
-    else if (!(r.topo = zep_topo_new("kubernetes", origin)))
+    if (!(r.topo = zep_topo_new("kubernetes", origin)))
+        rc = zep_error_nomem(err, "topology");
+    else if (no_kind && zep_topo_warn(r.topo, "%s: the list has no kind, which kubectl writes at its end: the text may be cut, nodes may be missing", name) < 0)
         rc = zep_error_nomem(err, "topology");
     else if ((rc = read_items(&r, items)) == ZEP_OK && (rc = zep_topo_validate(r.topo, err)) < 0)
         zep_error_prefix(err, "%s", name);
     free(r.item);
     free(r.custom_text);
-    json_decref(one);
-    json_decref(root);
+    json_decref(items);
     if (rc < 0)
         zep_topo_free(r.topo);
     else
@@ -640,12 +589,8 @@ static int from_list(const struct zep_source_request *q, const char *name, const
 
 int zep_topo_is_nodelist(const char *text, size_t len)
 {
-    const char *p = text + strspn(text, " \t\r\n");
-
     (void)len;
-    if (*p == '{')
-        return strstr(text, "\"kind\"") && (strstr(text, "\"NodeList\"") || strstr(text, "\"Node\"") || (strstr(text, "\"List\"") && strstr(text, "\"items\"")));
-    return strstr(text, "kind: NodeList") || strstr(text, "kind: Node\n") || (strstr(text, "kind: List") && strstr(text, "items:")) || (strstr(text, "\nswitches:") && strstr(text, "\nblocks:"));
+    return zep_kube_is_nodes(text);
 }
 
 int zep_topo_from_nodelist(const struct zep_source_request *q, struct zep_topo **topo_out, struct zep_error *err)

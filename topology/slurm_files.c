@@ -1,4 +1,4 @@
-/* Slurm's files: topology.conf, the text of scontrol show topology, gres.conf. */
+/* Slurm's files: topology.conf, gres.conf. */
 #include "config.h"
 #include "topology/source.h"
 
@@ -35,16 +35,6 @@ static int begins(const char *line, const char *key)
     size_t n = strlen(key);
 
     return !strncasecmp(line, key, n) && line[n + strspn(line + n, " \t")] == '=';
-}
-
-int zep_topo_is_scontrol(const char *text, size_t len)
-{
-    const char *line = first_line(text, &len), *level;
-
-    if (strncmp(line, "SwitchName=", 11) && strncmp(line, "BlockName=", 10))
-        return 0;
-    level = strstr(line, strncmp(line, "SwitchName=", 11) ? " BlockIndex=" : " Level=");
-    return level && level < line + len;
 }
 
 int zep_topo_is_slurm_conf(const char *text, size_t len)
@@ -102,35 +92,6 @@ int zep_topo_from_slurm_conf(const struct zep_source_request *q, struct zep_topo
     snprintf(origin, sizeof origin, "topology.conf %.360s", q->file);
     if (rc == ZEP_OK && (rc = zep_slurm_records_build(&r, origin, 0, topo_out, err)) < 0 && !r.n)
         zep_error_prefix(err, "%s", q->file);
-    zep_slurm_records_free(&r);
-    return rc;
-}
-
-/* --- scontrol show topology --- */
-
-static int scontrol_line(void *arg, const struct zep_slurm_line *l, struct zep_error *err)
-{
-    struct zep_slurm_records *r = arg;
-    const char *sw = zep_slurm_value(l, "SwitchName"), *block = zep_slurm_value(l, "BlockName");
-
-    if (!sw && !block)
-        return ZEP_OK; /* a later version may say more */
-    if (!sw && zep_slurm_value(l, "AggregatedBlock"))
-        return ZEP_OK;
-    return zep_slurm_records_add(r, l->file, l->line, !sw, sw ? sw : block, zep_slurm_value(l, "Nodes"), zep_slurm_value(l, "Switches"), err);
-}
-
-int zep_topo_from_scontrol(const struct zep_source_request *q, struct zep_topo **topo_out, struct zep_error *err)
-{
-    struct zep_slurm_records r = {0};
-    char origin[400];
-    int rc = zep_slurm_lines(q->file, q->text, q->len, scontrol_line, &r, err);
-
-    snprintf(origin, sizeof origin, "scontrol show topology %.360s", q->file);
-    if (rc == ZEP_OK)
-        rc = zep_slurm_records_build(&r, origin, 1, topo_out, err);
-    for (int i = 0; rc == ZEP_OK && i < (*topo_out)->n_fabric; i++)
-        (*topo_out)->fabric[i].source = ZEP_SRC_CONTROLLER;
     zep_slurm_records_free(&r);
     return rc;
 }

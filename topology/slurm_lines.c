@@ -226,7 +226,18 @@ static int read_text(struct source *s, const char *text, size_t len, struct zep_
 
 int zep_slurm_lines(const char *path, const char *text, size_t len, zep_slurm_line_fn fn, void *arg, struct zep_error *err)
 {
-    struct source s = {path, 0, fn, arg};
+    struct source s = {.file = path, .fn = fn, .arg = arg};
 
     return read_text(&s, text, len, err);
+}
+
+int zep_slurm_lines_of(const char *path, int line, char *text, zep_slurm_line_fn fn, void *arg, struct zep_error *err)
+{
+    const struct source s = {.file = path, .fn = fn, .arg = arg};
+    int rc = ZEP_OK;
+    char *save = NULL;
+
+    for (char *p = strtok_r(text, "\n", &save); p && rc == ZEP_OK; p = strtok_r(NULL, "\n", &save))
+        rc = take_line(&s, p, line, err);
+    return rc;
 }

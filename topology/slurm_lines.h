@@ -18,6 +18,8 @@ typedef int (*zep_slurm_line_fn)(void *arg, const struct zep_slurm_line *line, s
 
 /* Calls back for each line of KEY=VALUE pairs. path: for messages, and its folder is where relative names of Include are looked for. Errors: "FILE:LINE: text". */
 int zep_slurm_lines(const char *path, const char *text, size_t len, zep_slurm_line_fn fn, void *arg, struct zep_error *err);
+/* The same of a text whose lines are all of one line of the file: no comments, no Include's folder. The text is changed. */
+int zep_slurm_lines_of(const char *path, int line, char *text, zep_slurm_line_fn fn, void *arg, struct zep_error *err);
 /* The value of a key, NULL absent. */
 const char *zep_slurm_value(const struct zep_slurm_line *l, const char *key);
 /* "FILE:LINE: text"; returns ZEP_EINVAL. */

@@ -203,19 +203,27 @@ static int has_parent(const struct zep_switch *sw, int parent)
     return sw->n_parent && sw->parent[sw->n_parent - 1] == parent; /* a list is added at a time */
 }
 
-static int add_children(struct zep_fabric *f, const struct zep_switch_index *index, const struct zep_slurm_records *r, int self, struct zep_error *err)
+/* A part that the controller was asked for, or that was copied, is no mistake: what is below such a child is not known. */
+static int warn_of_part(struct zep_topo *topo, const struct zep_slurm_records *r, const struct zep_slurm_record *rec, const char *first, int n)
+{
+    return zep_topo_warn(topo, "%s:%d: switch '%s': %d of its children %s not in the text, '%s' first (a part of the topology?): nodes below them are not known", r->file[rec->file], rec->line, rec->name, n, n == 1 ? "is" : "are", first);
+}
+
+static int add_children(struct zep_topo *topo, struct zep_fabric *f, const struct zep_switch_index *index, const struct zep_slurm_records *r, int self, int union_above, struct zep_error *err)
 {
     const struct zep_slurm_record *rec = &r->record[self];
     struct zep_hostlist list = {0};
     struct zep_error why;
-    int rc = ZEP_OK;
+    int rc = ZEP_OK, n_absent = 0, absent = 0;
 
     if (zep_hostlist_expand(rec->children, &list, &why) < 0)
         return fail(r, rec, err, "switch '%s': Switches: %s", rec->name, why.text);
     for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
         int child = zep_switch_index_find(index, list.name[i]);
 
-        if (child < 0)
+        if (child < 0 && union_above)
+            absent = n_absent++ ? absent : i;
+        else if (child < 0)
             rc = fail(r, rec, err, "switch '%s': child '%s' is not defined: expected a SwitchName=%s", rec->name, list.name[i], list.name[i]);
         else if (child == self)
             rc = fail(r, rec, err, "switch '%s' is its own child", rec->name);
@@ -224,6 +232,8 @@ static int add_children(struct zep_fabric *f, const struct zep_switch_index *ind
         else if (zep_switch_add_parent(&f->sw[child], self) < 0)
             rc = zep_error_nomem(err, "topology");
     }
+    if (rc == ZEP_OK && n_absent && warn_of_part(topo, r, rec, list.name[absent], n_absent) < 0)
+        rc = zep_error_nomem(err, "topology");
     zep_hostlist_free(&list);
     return rc;
 }
@@ -258,7 +268,7 @@ static int build(struct zep_topo *topo, const struct zep_slurm_records *r, int u
     }
     for (int i = 0; i < r->n && rc == ZEP_OK; i++)
         if (r->record[i].children)
-            rc = add_children(f, index, r, i, err);
+            rc = add_children(topo, f, index, r, i, union_above, err);
     for (int i = 0; i < r->n_size && rc == ZEP_OK; i++)
         if (zep_fabric_add_block_size(f, r->size[i]) < 0)
             rc = zep_error_nomem(err, "topology");

@@ -131,6 +131,8 @@ static int read_topology(struct reader *r, yaml *t, const char *origin, struct z
         return zep_yaml_error(r->doc, tree ? tree : block, r->err, "no %s", tree ? "switches" : "blocks");
     if ((rc = read_entries(r, list, tree ? "switches" : "blocks", !tree)) < 0)
         return rc;
+    if (!r->records.n)
+        return zep_yaml_error(r->doc, list, r->err, "topology '%s' has no %s: expected at least one", name_of(t), tree ? "switches" : "blocks");
     return zep_slurm_records_build(&r->records, origin, 0, topo_out, r->err);
 }
 

@@ -191,9 +191,13 @@ static const char *near_miss(const char *text)
         const char *first, *has, *what;
     } known[] = {
         {"NAME", "STATUS", "the table of kubectl get nodes: expected the output of kubectl get nodes -o json"},
+        {"Name:", "\nLabels:", "what kubectl describe node prints: expected the output of kubectl get nodes -o json"},
         {"NodeName=", "CoresPerSocket=", "what scontrol show node prints, or part of slurm.conf: expected what scontrol show topology prints, topology.conf, or --from slurm"},
         {"", "ClusterName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
         {"", "PartitionName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
+        {"JobId=", "JobName=", "what scontrol show job prints, which does not say the topology: expected --from slurm:job=ID, or what scontrol show topology prints"},
+        {"PARTITION", "NODELIST", "the table of sinfo: expected what scontrol show topology prints, or --from slurm"},
+        {"", "= ROCm System Management Interface =", "what rocm-smi prints: expected --from local on that machine, its hwloc XML (lstopo FILE.xml), or RCCL's topology (NCCL_TOPO_DUMP_FILE)"},
         {"", "| NVIDIA-SMI", "the table of nvidia-smi: expected what nvidia-smi topo -m prints"},
         {"CA '", "Firmware version", "what ibstat prints: expected what ibnetdiscover prints"},
     };
@@ -356,6 +360,8 @@ int zep_topo_from(const struct zep_topo_want *w, struct zep_topo **topo_out, str
         zep_topo_free(next);
         next = NULL;
     }
+    if (rc == ZEP_OK && !topo->n_node && topo->n_warning)
+        rc = zep_error_set(err, ZEP_EINVAL, "%s: no node is known: expected one more --from that names them", topo->warning[0]);
     if (rc == ZEP_OK && (rc = zep_topo_validate(topo, err)) < 0)
         zep_error_prefix(err, "%s", topo->origin);
     if (rc == ZEP_OK)

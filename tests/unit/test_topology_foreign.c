@@ -116,14 +116,6 @@ START_TEST(topo_m_wrong)
 }
 END_TEST
 
-/* --- NCCL --- */
-
-#ifdef HAVE_EXPAT
-#define GPU(busid, in) "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\">" in "</gpu></pci>"
-#define NET(name) "<nic><net name=\"" name "\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/></nic>"
-#define NIC(busid, name) "<pci busid=\"" busid "\" class=\"0x020000\">" NET(name) "</pci>"
-#define DOMAIN "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>"
-
 static struct zep_topo *must_load(load_fn load, const char *text)
 {
     struct zep_topo *t;
@@ -132,6 +124,118 @@ static struct zep_topo *must_load(load_fn load, const char *text)
     ck_assert_msg(load_text(load, text, &t, &err) == ZEP_OK, "%s\n%s", err.text, text);
     return t;
 }
+
+static void must_fail(load_fn load, const char *text, const char *message)
+{
+    struct zep_topo *t;
+    struct zep_error err = {0};
+
+    ck_assert_msg(load_text(load, text, &t, &err) < 0, "taken: %s", text);
+    ck_assert_str_eq(err.text, message);
+}
+
+/* --- scontrol show topology --- */
+
+#define LEAF0 "SwitchName=s0 Level=0 LinkSpeed=1 Nodes=n[0-3]"
+#define LEAF1 "SwitchName=s1 Level=0 LinkSpeed=1 Nodes=n[4-7]"
+#define TOP "SwitchName=s2 Level=1 LinkSpeed=1 Nodes=n[0-7] Switches=s[0-1]"
+
+/* Each is two leaves of four nodes below one switch. */
+static const char *const switches[] = {
+    LEAF0 "\n" LEAF1 "\n" TOP "\n",
+    "[root@ctl ~]# scontrol show topology\n" LEAF0 " \r\n" LEAF1 " \r\n" TOP "\r\n[root@ctl ~]#\n",
+    LEAF0 " " LEAF1 " " TOP "\n",
+    "ctl: " TOP "\nctl: " LEAF0 "\nctl: " LEAF1 "\nctl: \n",
+    "2026-05-01T12:00:00Z " TOP "\n2026-05-01T12:00:00Z " LEAF0 "\n2026-05-01T12:00:00Z " LEAF1,
+    LEAF0 "\n" LEAF1 "\nSwitchName=s2 Level=1 LinkSpeed=1 Nodes=(null) Switches=s[0-1]\nSwitchName=s3 Level=0 LinkSpeed=1 Nodes=\nSwitchName=s4 Level=0 LinkSpeed=1 Nodes= \n",
+};
+
+START_TEST(scontrol_found)
+{
+    struct zep_topo *t;
+
+    ck_assert(zep_topo_is_scontrol(switches[_i], strlen(switches[_i])));
+    t = must_load(zep_topo_from_scontrol, switches[_i]);
+    ck_assert_int_eq(t->n_node, 8);
+    ck_assert_int_eq(zep_topo_node_distance(t, zep_topo_find_node(t, "n0"), zep_topo_find_node(t, "n3")), zep_topo_node_distance(t, zep_topo_find_node(t, "n4"), zep_topo_find_node(t, "n7")));
+    ck_assert_int_lt(zep_topo_node_distance(t, zep_topo_find_node(t, "n0"), zep_topo_find_node(t, "n3")), zep_topo_node_distance(t, zep_topo_find_node(t, "n0"), zep_topo_find_node(t, "n4")));
+    ck_assert_int_eq(t->n_warning, 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+/* What the controller was asked for, a part; a block without nodes; none of it. */
+START_TEST(scontrol_parts)
+{
+    struct zep_topo *t = must_load(zep_topo_from_scontrol, "SwitchName=top Level=1 LinkSpeed=1 Nodes=n[0-9] Switches=s[0-2]\n" LEAF0 "\n");
+
+    ck_assert_int_eq(t->n_node, 4); /* of the others only the switch above is known */
+    ck_assert(has_warning(t, "f:1: switch 'top': 2 of its children are not in the text, 's1' first (a part of the topology?): nodes below them are not known"));
+    zep_topo_free(t);
+    t = must_load(zep_topo_from_scontrol, "BlockName=b1 BlockIndex=0 Nodes= BlockSize=4\nBlockName=b2 BlockIndex=1 Nodes=n[1-4] BlockSize=4\nAggregatedBlock=b[1-2] BlockIndex=2 Nodes=n[1-4] BlockSize=8\n");
+    ck_assert_int_eq(t->n_node, 4);
+    ck_assert_int_eq(t->fabric[0].n_switch, 2);
+    zep_topo_free(t);
+    must_fail(zep_topo_from_scontrol, "\n" LEAF0 "\n" LEAF0 "\n", "f:3: switch 's0' is defined twice, first on line 2");
+    must_fail(zep_topo_from_scontrol, "nothing\n", "f: no switches and no blocks: expected at least one SwitchName or BlockName");
+    must_fail(zep_topo_from_slurm_yaml, "- topology: a\n  cluster_default: true\n  tree:\n    switches: []\n", "f:4: topology 'a' has no switches: expected at least one");
+}
+END_TEST
+
+/* --- kubectl get nodes --- */
+
+#define LABELS(rack) "\"labels\": {\"backend.coreweave.cloud/leafgroup\": \"" rack "\", \"backend.coreweave.cloud/superpod\": \"1\", \"ds.coreweave.com/nvlink.domain\": \"" rack "\"}"
+#define NODE(name, rack) "{\"kind\": \"Node\", \"metadata\": {\"name\": \"" name "\", " LABELS(rack) "}, \"status\": {\"allocatable\": {\"nvidia.com/gpu\": \"4\"}}}"
+#define YAML(name, rack, eol) "apiVersion: v1" eol "kind: Node" eol "metadata:" eol "  name: " name eol "  labels: {backend.coreweave.cloud/leafgroup: " rack ", backend.coreweave.cloud/superpod: 1, ds.coreweave.com/nvlink.domain: " rack "}" eol \
+    "status:" eol "  allocatable: {nvidia.com/gpu: 4}" eol
+
+/* Each is n1 and n2 on one leaf, n3 on another one, four GPUs in each. */
+static const char *const nodes[] = {
+    "{\"kind\": \"List\", \"items\": [" NODE("n1", "a") "," NODE("n2", "a") "," NODE("n3", "b") "]}",
+    "$ kubectl get nodes -o json\n{\"kind\": \"List\", \"items\": [" NODE("n1", "a") "," NODE("n2", "a") "," NODE("n3", "b") "]}\n$\n",
+    "[" NODE("n1", "a") "," NODE("n2", "a") "," NODE("n3", "b") "]",
+    NODE("n1", "a") "\n" NODE("n2", "a") "\n" NODE("n3", "b") "\n",
+    YAML("n1", "a", "\n") "---\n" YAML("n2", "a", "\n") "---\n# nothing\n---\n" YAML("n3", "b", "\n"),
+    "---\r\n" YAML("n1", "a", "\r\n") "---\r\n" YAML("n2", "a", "\r\n") "---\r\n" YAML("n3", "b", "\r\n"),
+};
+
+START_TEST(nodes_found)
+{
+    struct zep_topo *t;
+
+    ck_assert(zep_topo_is_nodelist(nodes[_i], strlen(nodes[_i])));
+    t = must_load(zep_topo_from_nodelist, nodes[_i]);
+    ck_assert_int_eq(t->n_node, 3);
+    ck_assert_int_eq(t->node[2].n_device, 4);
+    ck_assert_int_eq(t->n_fabric, 2);
+    ck_assert_int_eq(t->fabric[0].n_switch, 3);
+    ck_assert_int_eq(t->fabric[1].kind, ZEP_FABRIC_BLOCKS);
+    ck_assert_int_lt(zep_topo_node_distance(t, 0, 1), zep_topo_node_distance(t, 0, 2));
+    ck_assert_int_eq(t->n_warning, 0);
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(nodes_cut)
+{
+    struct zep_topo *t = must_load(zep_topo_from_nodelist, "items:\n- kind: Node\n  metadata:\n    name: n1\n");
+
+    ck_assert(has_warning(t, "f: the list has no kind, which kubectl writes at its end: the text may be cut, nodes may be missing"));
+    zep_topo_free(t);
+    must_fail(zep_topo_from_nodelist, "{\"kind\": \"List\",\n\"items\": [" NODE("n1", "a"), "f:2: not valid JSON: ']' expected near end of file (is the text cut?)");
+    must_fail(zep_topo_from_nodelist, NODE("n1", "a") "\n{\"kind\":\n,}", "f:3: not valid JSON: unexpected token near ','");
+    must_fail(zep_topo_from_nodelist, YAML("n1", "a", "\n") "---\nkind: Pod\nitems: 1\n", "f: no items: expected what `kubectl get nodes -o json` prints");
+    must_fail(zep_topo_from_nodelist, YAML("n1", "a", "\n") "---\nkind: [\n", "f, document 2:3: not valid YAML: did not find expected node content");
+}
+END_TEST
+
+/* --- NCCL --- */
+
+#ifdef HAVE_EXPAT
+#define GPU(busid, in) "<pci busid=\"" busid "\" class=\"0x030200\"><gpu dev=\"0\" sm=\"90\" rank=\"0\" gdr=\"1\">" in "</gpu></pci>"
+#define NET(name) "<nic><net name=\"" name "\" dev=\"0\" speed=\"400000\" port=\"1\" gdr=\"1\"/></nic>"
+#define NIC(busid, name) "<pci busid=\"" busid "\" class=\"0x020000\">" NET(name) "</pci>"
+#define DOMAIN "<nvlink target=\"fffffff:ff:ff.0\" count=\"18\" tclass=\"0x068000\"/>"
 
 /* Each has one GPU, which uses mlx5_7, at 50 GB/s. */
 static const char *const systems[] = {
@@ -207,6 +311,10 @@ int main(void)
 
     tcase_add_loop_test(t, topo_m_found, 0, ROWS(tables));
     tcase_add_loop_test(t, topo_m_wrong, 0, ROWS(tables_bad));
+    tcase_add_loop_test(t, scontrol_found, 0, ROWS(switches));
+    tcase_add_test(t, scontrol_parts);
+    tcase_add_loop_test(t, nodes_found, 0, ROWS(nodes));
+    tcase_add_test(t, nodes_cut);
 #ifdef HAVE_EXPAT
     tcase_add_loop_test(t, nccl_found, 0, ROWS(systems));
     tcase_add_test(t, nccl_hosts);
