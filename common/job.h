@@ -101,6 +101,7 @@ struct zep_job {
     struct {
         int64_t every;     /* steps, 0: only at the end and on request */
         int64_t keep;      /* 3 */
+        char *background;  /* auto, true, false: does the training go on while one is written? */
     } checkpoint;
     struct {
         int64_t every;     /* steps between log lines */

@@ -139,6 +139,7 @@ static const struct zep_job_key keys[] = {
 
     INT("checkpoint.every", checkpoint.every, "0", 0, MANY, "steps", "steps between checkpoints; 0: at the end and on request"),
     INT("checkpoint.keep", checkpoint.keep, "3", 1, 1000000, NULL, "checkpoints that stay"),
+    CHOICE("checkpoint.background", checkpoint.background, "auto", "auto|true|false", "write while the training goes on, out of a copy of a rank's shard; auto: from 64 MiB a rank on, where all copies of a machine take at most half of its free memory"),
 
     INT("log.every", log.every, "10", 1, MANY, "steps", "steps between lines of the log"),
     CHOICE("log.level", log.level, "info", "error|warn|info|debug", "how much is logged"),

@@ -41,6 +41,10 @@ struct zep_report {
     struct zep_report_step *step; /* ascending; of repeated steps the highest attempt's */
     struct zep_report_eval *eval;
     struct zep_report_rank *rank;
+    struct zep_report_ckpts { /* checkpoints that were committed, of all attempts */
+        int n;
+        double bytes, time_s, stall_s; /* sums; stall_s: of time_s the training stood still */
+    } ckpts;
     double unigram, bigram; /* nats a token on the held-out text, 0 unknown */
     int64_t n_torn;         /* lines that could not be read */
 };

@@ -78,6 +78,7 @@ int zep_report_json(const struct zep_report *r, struct zep_buf *b, struct zep_er
                                                 s.phase_s[4], "wait_world", s.wait_s[0], "wait_node", s.wait_s[1], "remap", s.remap_s));
     json_object_set_new(j, "planning", json_pack("{s:f, s:f, s:f, s:i}", "work_s", s.plan_work_s, "wait_s", s.plan_wait_s, "hidden", zep_report_hidden(&s), "steps_ahead", s.planned_ahead));
     json_object_set_new(j, "rank", ranks(r));
+    json_object_set_new(j, "checkpoints", json_pack("{s:i, s:f, s:f, s:f}", "count", r->ckpts.n, "bytes", r->ckpts.bytes, "time_s", r->ckpts.time_s, "stall_s", r->ckpts.stall_s));
     json_object_set_new(j, "checkpoint", json_string(r->have_outcome ? r->outcome.checkpoint : ""));
     text = json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER | JSON_REAL_PRECISION(10));
     json_decref(j);

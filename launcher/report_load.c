@@ -111,6 +111,15 @@ static int take_eval(struct zep_report *r, const json_t *j)
     return 1;
 }
 
+/* Before stall_s was recorded, the training stood still all the time. */
+static void take_checkpoint(struct zep_report *r, const json_t *j)
+{
+    r->ckpts.n++;
+    r->ckpts.bytes += num(j, "bytes");
+    r->ckpts.time_s += num(j, "time_s");
+    r->ckpts.stall_s += num(j, json_object_get(j, "stall_s") ? "stall_s" : "time_s");
+}
+
 /* A line that is torn (an attempt was killed while it wrote) is passed over. */
 static int take_line(struct zep_report *r, const char *line, size_t len)
 {
@@ -126,6 +135,8 @@ static int take_line(struct zep_report *r, const char *line, size_t len)
         ok = take_step(r, j);
     else if (!strcmp(kind, "eval"))
         ok = take_eval(r, j);
+    else if (!strcmp(kind, "checkpoint"))
+        take_checkpoint(r, j);
     json_decref(j);
     return ok;
 }

@@ -86,6 +86,14 @@ static void put_phases(const struct zep_report *r, const struct zep_report_sums 
                        100 * zep_report_hidden(s), s->planned_ahead, r->n_step);
 }
 
+static void put_checkpoints(const struct zep_report *r, struct zep_buf *b)
+{
+    const struct zep_report_ckpts *c = &r->ckpts;
+
+    if (c->n)
+        zep_buf_printf(b, "\n%d checkpoints, %.4g MB written in %.2f s; the training stood still for %.2f s of that\n", c->n, c->bytes / 1e6, c->time_s, c->stall_s);
+}
+
 static void put_ranks(const struct zep_report *r, struct zep_buf *b)
 {
     double max[4] = {0}, mean[4] = {0}, n = r->n_rank_step;
@@ -132,6 +140,7 @@ int zep_report_text(const struct zep_report *r, struct zep_buf *b, struct zep_er
         put_zones(&s, b);
         put_phases(r, &s, b);
     }
+    put_checkpoints(r, b);
     if (r->n_rank && r->n_rank_step)
         put_ranks(r, b);
     put_places(r, b);

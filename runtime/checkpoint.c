@@ -12,7 +12,6 @@
 #include <unistd.h>
 
 #include "common/arena.h"
-#include "common/digest.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "runtime/agree.h"
@@ -20,98 +19,21 @@
 
 #define TOKEN_LEN 16
 
-/* A save under way: what the pieces of file work are given. */
-struct save {
-    const char *root;
-    char *work;                 /* step-N.TOKEN */
+/* Writing goes through these; each is file work of its own, so that it may go on beside a training step. */
+enum stage { STAGE_NONE = 0, STAGE_SHARDS, STAGE_COMMIT, STAGE_DONE };
+
+struct zep_ckpt_save {
+    char *root;                 /* checkpoints/ */
+    char *work_dir;             /* step-N.TOKEN */
+    struct zep_ckpt_args args;
     struct zep_manifest m;      /* rank 0: with all shards */
     struct zep_shard mine;
-    const struct zep_model *model;
-    const struct zep_optim *optim;
-    int keep;
-    int (*confirm)(void *arg, struct zep_error *err);
-    void *arg;
+    struct zep_shard_data data;
+    enum stage stage;
+    struct zep_filework *work;  /* of the stage; NULL: nothing to do here */
+    int rank, started;          /* started: what starting the work returned */
+    struct zep_error start_err;
 };
-
-struct writer {
-    int fd;
-    const char *path;
-    struct zep_digest_state *digest;
-    int64_t bytes;
-};
-
-static int put(struct writer *w, const void *data, size_t len, struct zep_error *err)
-{
-    const char *p = data;
-
-    zep_digest_update(w->digest, data, len);
-    w->bytes += (int64_t)len;
-    while (len > 0) {
-        ssize_t n = write(w->fd, p, len < (1 << 24) ? len : (1 << 24));
-
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0)
-            return zep_error_set(err, ZEP_EIO, "%s: %s", w->path, strerror(errno));
-        p += n;
-        len -= (size_t)n;
-    }
-    return ZEP_OK;
-}
-
-static int write_parts(struct writer *w, const struct zep_model *model, const struct zep_optim *optim, struct zep_error *err)
-{
-    int64_t first = optim->first[optim->rank], n = optim->first[optim->rank + 1] - first;
-    const float *part[3] = {model->weight + first, optim->m, optim->v};
-    int n_part = optim->m ? 3 : 1, rc;
-    char header[ZEP_SHARD_HEADER];
-
-    zep_shard_header(header, first, first + n, n_part);
-    if ((rc = put(w, header, sizeof header, err)) < 0)
-        return rc;
-    for (int i = 0; i < n_part; i++)
-        if ((rc = put(w, part[i], (size_t)n * sizeof(float), err)) < 0)
-            return rc;
-    return ZEP_OK;
-}
-
-static int write_shard(void *arg, struct zep_error *err)
-{
-    struct save *s = arg;
-    const struct zep_optim *optim = s->optim;
-    struct zep_shard *out = &s->mine;
-    char name[32];
-    char *path;
-    struct writer w = {.fd = -1};
-    int rc;
-
-    snprintf(name, sizeof name, "shard-%d", optim->rank);
-    path = zep_fs_join(s->work, name);
-    w.digest = zep_digest_new(0);
-    if (!path || !w.digest) {
-        rc = zep_error_nomem(err, "checkpoint");
-        goto out;
-    }
-    w.path = path;
-    w.fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-    if (w.fd < 0) {
-        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
-        goto out;
-    }
-    rc = write_parts(&w, s->model, optim, err);
-    if (rc == ZEP_OK && fsync(w.fd) < 0)
-        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
-    if (close(w.fd) < 0 && rc == ZEP_OK)
-        rc = zep_error_set(err, ZEP_EIO, "%s: %s", path, strerror(errno));
-    out->first = optim->first[optim->rank];
-    out->last = optim->first[optim->rank + 1];
-    out->bytes = w.bytes;
-    out->digest = zep_digest_final(w.digest);
-out:
-    zep_digest_free(w.digest);
-    free(path);
-    return rc;
-}
 
 /* Rank 0: MANIFEST, then the final name, then the parent's fsync. A checkpoint of the same step that is there already (an earlier attempt's) is replaced. */
 static int commit(const char *root, const char *work, const struct zep_manifest *m, const struct zep_model *model, struct zep_error *err)
@@ -217,47 +139,54 @@ static int make_token(char token[TOKEN_LEN + 1], struct zep_error *err)
 
 static int make_work(void *arg, struct zep_error *err)
 {
-    struct save *s = arg;
+    struct zep_ckpt_save *s = arg;
     char name[96], token[TOKEN_LEN + 1];
     int rc;
 
     if ((rc = zep_fs_mkdir_p(s->root, err)) < 0 || (rc = make_token(token, err)) < 0)
         return rc;
     snprintf(name, sizeof name, "step-%" PRId64 ".%s", s->m.info.step, token);
-    if (!(s->work = zep_fs_join(s->root, name)))
+    if (!(s->work_dir = zep_fs_join(s->root, name)))
         return zep_error_nomem(err, "checkpoint");
-    if (mkdir(s->work, 0777) < 0)
-        return zep_error_set(err, ZEP_EIO, "%s: %s", s->work, strerror(errno));
+    if (mkdir(s->work_dir, 0777) < 0)
+        return zep_error_set(err, ZEP_EIO, "%s: %s", s->work_dir, strerror(errno));
     return ZEP_OK;
 }
 
 /* Rank 0 makes the folder; its path goes to all. */
-static int open_work(struct zep_comm *comm, struct save *s, struct zep_error *err)
+static int open_work(struct zep_comm *comm, struct zep_ckpt_save *s, struct zep_error *err)
 {
-    int root = zep_comm_rank(comm) == 0, rc;
     void *path = NULL;
     size_t len = 0;
+    int rc;
 
-    if ((rc = zep_filework(comm, zep_filework_limit_s(0), root ? make_work : NULL, s, err)) < 0)
+    if ((rc = zep_filework(comm, zep_filework_limit_s(0), s->rank == 0 ? make_work : NULL, s, err)) < 0)
         return rc;
-    if (root) {
-        path = s->work;
-        len = strlen(s->work) + 1;
+    if (s->rank == 0) {
+        path = s->work_dir;
+        len = strlen(s->work_dir) + 1;
     }
     rc = zep_comm_bcast_blob(comm, 0, &path, &len, err);
-    s->work = path;
+    s->work_dir = path;
     return rc;
+}
+
+static int write_own(void *arg, struct zep_error *err)
+{
+    struct zep_ckpt_save *s = arg;
+
+    return zep_shard_write(s->work_dir, s->rank, &s->data, &s->mine, err);
 }
 
 static int finish(void *arg, struct zep_error *err)
 {
-    struct save *s = arg;
+    struct zep_ckpt_save *s = arg;
     int rc;
 
-    if (s->confirm && (rc = s->confirm(s->arg, err)) < 0)
+    if (s->args.confirm && (rc = s->args.confirm(s->args.arg, err)) < 0)
         return rc;
-    if ((rc = commit(s->root, s->work, &s->m, s->model, err)) == ZEP_OK)
-        prune(s->root, s->m.info.step, s->keep);
+    if ((rc = commit(s->root, s->work_dir, &s->m, s->args.model, err)) == ZEP_OK)
+        prune(s->root, s->m.info.step, s->args.keep);
     return rc;
 }
 
@@ -271,63 +200,164 @@ static int64_t first_bad(const float *x, int64_t n)
 }
 
 /* The own shard: nothing could go on from it otherwise, and it would push out checkpoints that are good. */
-static int check_finite(int64_t step, const struct zep_model *model, const struct zep_optim *optim, struct zep_error *err)
+static int check_finite(int64_t step, const struct zep_model *model, const struct zep_shard_data *d, struct zep_error *err)
 {
-    int64_t first = optim->first[optim->rank], n = optim->first[optim->rank + 1] - first;
-    const float *part[3] = {model->weight + first, optim->m, optim->v};
     static const char *const what[3] = {"weight", "first moment", "second moment"};
 
-    for (int p = 0; p < (optim->m ? 3 : 1); p++) {
-        int64_t at = first_bad(part[p], n);
+    for (int p = 0; p < d->n_part; p++) {
+        int64_t at = first_bad(d->part[p], d->last - d->first);
         int t = 0;
 
         if (at < 0)
             continue;
-        while (t + 1 < model->n_tensor && model->tensor[t + 1].offset <= first + at)
+        while (t + 1 < model->n_tensor && model->tensor[t + 1].offset <= d->first + at)
             t++;
         return zep_error_set(err, ZEP_EINTERNAL, "step %" PRId64 ": a %s of %s is %g: no checkpoint is written (is train.lr too high?)", step, what[p], model->tensor[t].name,
-                             (double)part[p][at]);
+                             (double)d->part[p][at]);
     }
     return ZEP_OK;
 }
 
-/* Every rank's shard, then the manifest. */
-static int write_all(struct zep_comm *comm, struct save *s, struct zep_error *err)
+static void free_save(struct zep_ckpt_save *s)
 {
-    int64_t bytes = s->model->n_weight * s->m.n_part * (int64_t)sizeof(float);
-    int rc;
-
-    if ((rc = zep_filework(comm, zep_filework_limit_s(bytes), write_shard, s, err)) < 0)
-        return rc;
-    if ((rc = zep_comm_gather(comm, 0, &s->mine, sizeof s->mine, s->m.shard, err)) < 0)
-        return rc;
-    return zep_filework(comm, zep_filework_limit_s(bytes), zep_comm_rank(comm) == 0 ? finish : NULL, s, err);
+    free(s->m.shard);
+    free(s->root);
+    free(s->work_dir);
+    free(s);
 }
 
-int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *info, const struct zep_model *model, const struct zep_optim *optim, int keep,
-                  int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err)
+/* The next part of the work begins, on a thread. */
+static void enter(struct zep_ckpt_save *s, enum stage stage, zep_filework_fn fn)
 {
-    int rank = zep_comm_rank(comm), size = zep_comm_size(comm), rc;
-    char *root = zep_fs_join(rundir, "checkpoints");
-    struct save s = {.root = root, .model = model, .optim = optim, .keep = keep, .confirm = confirm, .arg = arg};
+    int64_t bytes = s->args.model->n_weight * s->m.n_part * (int64_t)sizeof(float);
 
-    s.m = (struct zep_manifest){.info = *info, .n_part = optim->m ? 3 : 1, .n_shard = size};
-    s.m.shard = rank == 0 ? zep_calloc((size_t)size, sizeof *s.m.shard) : NULL;
-    rc = !root || (rank == 0 && !s.m.shard) ? zep_error_nomem(err, "checkpoint") : check_finite(info->step, model, optim, err);
-    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, &s, err)) < 0)
-        goto out;
-    if ((rc = write_all(comm, &s, err)) < 0) {
-        if (rank == 0)
-            zep_fs_remove_tree(s.work, NULL);
-        goto out;
+    s->stage = stage;
+    s->work = NULL;
+    s->started = fn ? zep_filework_start(zep_filework_limit_s(bytes), fn, s, &s->work, &s->start_err) : ZEP_OK;
+}
+
+static int new_save(struct zep_comm *comm, const struct zep_ckpt_args *args, struct zep_ckpt_save **out, struct zep_error *err)
+{
+    struct zep_ckpt_save *s = zep_calloc(1, sizeof *s);
+    const struct zep_optim *o = args->optim;
+
+    if (!s)
+        return zep_error_nomem(err, "checkpoint");
+    s->args = *args;
+    s->rank = zep_comm_rank(comm);
+    s->root = zep_fs_join(args->rundir, "checkpoints");
+    s->m = (struct zep_manifest){.info = args->info, .n_part = o->m ? 3 : 1, .n_shard = zep_comm_size(comm)};
+    s->m.shard = s->rank == 0 ? zep_calloc((size_t)s->m.n_shard, sizeof *s->m.shard) : NULL;
+    s->data = (struct zep_shard_data){o->first[o->rank], o->first[o->rank + 1], s->m.n_part, {args->model->weight + o->first[o->rank], o->m, o->v}};
+    if (!s->root || (s->rank == 0 && !s->m.shard)) {
+        free_save(s);
+        return zep_error_nomem(err, "checkpoint");
     }
-    snprintf(name_out, 64, "step-%" PRId64, info->step);
-    *bytes_out = 0;
-    for (int i = 0; rank == 0 && i < size; i++)
-        *bytes_out += s.m.shard[i].bytes;
-out:
-    free(s.m.shard);
-    free(root);
-    free(s.work);
+    *out = s;
+    return ZEP_OK;
+}
+
+static void copy_data(struct zep_shard_data *d, float *copy)
+{
+    size_t n = (size_t)(d->last - d->first);
+
+    for (int i = 0; i < d->n_part; i++) {
+        memcpy(copy + (size_t)i * n, d->part[i], n * sizeof *copy);
+        d->part[i] = copy + (size_t)i * n;
+    }
+}
+
+int zep_ckpt_begin(struct zep_comm *comm, const struct zep_ckpt_args *args, float *copy, struct zep_ckpt_save **save_out, struct zep_error *err)
+{
+    struct zep_ckpt_save *s = NULL;
+    int rc = new_save(comm, args, &s, err);
+
+    if (rc == ZEP_OK)
+        rc = check_finite(args->info.step, args->model, &s->data, err);
+    if ((rc = zep_agree(comm, rc, err)) < 0 || (rc = open_work(comm, s, err)) < 0) {
+        if (s)
+            free_save(s);
+        return rc;
+    }
+    if (copy)
+        copy_data(&s->data, copy);
+    enter(s, STAGE_SHARDS, write_own);
+    *save_out = s;
+    return ZEP_OK;
+}
+
+int zep_ckpt_busy(const struct zep_ckpt_save *s)
+{
+    return s && zep_filework_busy(s->work);
+}
+
+static int advance(struct zep_comm *comm, struct zep_ckpt_save *s, struct zep_error *err)
+{
+    int rc;
+
+    if (s->started < 0)
+        *err = s->start_err;
+    rc = zep_filework_end(comm, s->started, s->work, err);
+    s->work = NULL;
+    if (rc < 0)
+        return rc;
+    if (s->stage == STAGE_COMMIT) {
+        s->stage = STAGE_DONE;
+        return ZEP_OK;
+    }
+    if ((rc = zep_comm_gather(comm, 0, &s->mine, sizeof s->mine, s->m.shard, err)) < 0)
+        return rc;
+    enter(s, STAGE_COMMIT, s->rank == 0 ? finish : NULL);
+    return ZEP_OK;
+}
+
+/* All ranks failed together: nothing of the new one stays. */
+static int fail(struct zep_ckpt_save *s, int rc, struct zep_error *err)
+{
+    if (s->rank == 0)
+        zep_fs_remove_tree(s->work_dir, NULL);
+    zep_error_prefix(err, "checkpoint of step %" PRId64, s->m.info.step);
+    free_save(s);
     return rc;
+}
+
+int zep_ckpt_advance(struct zep_comm *comm, struct zep_ckpt_save *s, int *done_out, struct zep_error *err)
+{
+    int rc = advance(comm, s, err);
+
+    if (rc < 0)
+        return fail(s, rc, err);
+    *done_out = s->stage == STAGE_DONE;
+    return ZEP_OK;
+}
+
+int zep_ckpt_end(struct zep_comm *comm, struct zep_ckpt_save *s, char name_out[64], int64_t *bytes_out, struct zep_error *err)
+{
+    int rc;
+
+    while (s->stage != STAGE_DONE)
+        if ((rc = advance(comm, s, err)) < 0)
+            return fail(s, rc, err);
+    snprintf(name_out, 64, "step-%" PRId64, s->m.info.step);
+    *bytes_out = 0;
+    for (int i = 0; s->rank == 0 && i < s->m.n_shard; i++)
+        *bytes_out += s->m.shard[i].bytes;
+    free_save(s);
+    return ZEP_OK;
+}
+
+int zep_ckpt_save(struct zep_comm *comm, const struct zep_ckpt_args *args, char name_out[64], int64_t *bytes_out, struct zep_error *err)
+{
+    struct zep_ckpt_save *s;
+    int rc = zep_ckpt_begin(comm, args, NULL, &s, err);
+
+    return rc < 0 ? rc : zep_ckpt_end(comm, s, name_out, bytes_out, err);
+}
+
+void zep_ckpt_abandon(struct zep_ckpt_save *s)
+{
+    if (!s)
+        return;
+    zep_filework_abandon(s->work);
+    free_save(s);
 }

@@ -18,11 +18,32 @@ struct zep_ckpt_info { /* what must agree between a checkpoint and the run that 
     int64_t context;      /* with which the documents came about; only told */
 };
 
-/* Collective. confirm (rank 0, may be NULL) is called before the commit. name_out: the folder's name. keep: how many checkpoints stay, this one and those of
- * the steps before it (others are removed after the commit; one of a later step is renamed to damaged-step-N). On failure nothing of the new one stays and the old ones do.
- * Weights or moments that are not finite are refused (ZEP_EINTERNAL). */
-int zep_ckpt_save(struct zep_comm *comm, const char *rundir, const struct zep_ckpt_info *info, const struct zep_model *model, const struct zep_optim *optim, int keep,
-                  int (*confirm)(void *arg, struct zep_error *err), void *arg, char name_out[64], int64_t *bytes_out, struct zep_error *err);
+struct zep_ckpt_args {
+    const char *rundir;
+    struct zep_ckpt_info info;
+    const struct zep_model *model;
+    const struct zep_optim *optim;
+    int keep;  /* checkpoints that stay, this one and those of the steps before it; others are removed after the commit; one of a later step is renamed to damaged-step-N */
+    int (*confirm)(void *arg, struct zep_error *err); /* rank 0, may be NULL: called before the commit, on a thread */
+    void *arg;
+};
+
+struct zep_ckpt_save; /* a checkpoint under way */
+
+/* Writing goes on threads beside the main ones; all but zep_ckpt_busy and zep_ckpt_abandon are collective. Weights or moments that are not finite are refused (ZEP_EINTERNAL). On failure
+ * nothing of the new checkpoint stays, the old ones do, and the object is freed. What args point to must outlive it.
+ * copy: [n_part * own weights] floats that are the object's until its end: the model may change at once; NULL: the model and the moments stay as they are until the end. */
+int zep_ckpt_begin(struct zep_comm *comm, const struct zep_ckpt_args *args, float *copy, struct zep_ckpt_save **save_out, struct zep_error *err);
+/* This rank's part of the present stage is still being worked on (NULL: 0). */
+int zep_ckpt_busy(const struct zep_ckpt_save *save);
+/* For when no rank is busy: one stage further. *done_out: it is committed, and zep_ckpt_end has nothing to wait for. */
+int zep_ckpt_advance(struct zep_comm *comm, struct zep_ckpt_save *save, int *done_out, struct zep_error *err);
+/* Waits for what is left, commits and frees. name_out: the folder's name; bytes_out: of all shards, on rank 0. */
+int zep_ckpt_end(struct zep_comm *comm, struct zep_ckpt_save *save, char name_out[64], int64_t *bytes_out, struct zep_error *err);
+/* The whole of it at once. */
+int zep_ckpt_save(struct zep_comm *comm, const struct zep_ckpt_args *args, char name_out[64], int64_t *bytes_out, struct zep_error *err);
+/* Not collective: waits for the own thread and frees; what it wrote is removed by the next checkpoint. NULL is fine. */
+void zep_ckpt_abandon(struct zep_ckpt_save *save);
 
 /* Collective. The newest complete checkpoint whose checksums hold is loaded into model->weight and the own shard of the moments; one that is damaged is passed over with a warning in the log.
  * No checkpoint at all: info_out->step = 0 and ZEP_OK. Another model, optimizer, seed, tokens a step or data set, or documents cut otherwise: ZEP_EREFUSED

@@ -13,6 +13,14 @@ struct zep_shard { /* floats [first, last) of the flat weight vector, then of ea
     uint64_t digest;
 };
 
+struct zep_shard_data { /* a rank's own floats [first, last) */
+    int64_t first, last;
+    int n_part;
+    const float *part[3]; /* weights, moments */
+};
+/* DIR/shard-RANK, with its fsync. */
+int zep_shard_write(const char *dir, int rank, const struct zep_shard_data *data, struct zep_shard *shard_out, struct zep_error *err);
+
 struct zep_manifest {
     struct zep_ckpt_info info;
     int n_part;            /* 1: weights; 3: weights and both moments */

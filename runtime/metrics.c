@@ -11,6 +11,7 @@
 #include "common/arena.h"
 #include "common/clock.h"
 #include "common/fs.h"
+#include "runtime/save.h"
 
 struct zep_metrics {
     int fd, attempt;
@@ -164,13 +165,14 @@ int zep_metrics_write_step(struct zep_metrics *m, const struct zep_step_stats *s
     return put(m, j, err);
 }
 
-int zep_metrics_write_checkpoint(struct zep_metrics *m, int64_t step, const char *dir, int64_t bytes, double time_s, struct zep_error *err)
+int zep_metrics_write_checkpoint(struct zep_metrics *m, const struct zep_saver_told *told, struct zep_error *err)
 {
-    json_t *j = record(m, "checkpoint", step);
+    json_t *j = record(m, "checkpoint", told->step);
 
-    json_object_set_new(j, "dir", json_string(dir));
-    json_object_set_new(j, "bytes", json_integer(bytes));
-    json_object_set_new(j, "time_s", json_real(time_s));
+    json_object_set_new(j, "dir", json_string(told->name));
+    json_object_set_new(j, "bytes", json_integer(told->bytes));
+    json_object_set_new(j, "time_s", json_real(told->time_s));
+    json_object_set_new(j, "stall_s", json_real(told->stall_s));
     return put(m, j, err);
 }
 

@@ -6,6 +6,7 @@
 #include "runtime/train.h"
 
 struct zep_metrics;
+struct zep_saver_told; /* runtime/save.h */
 
 int zep_metrics_open(const char *rundir, int attempt, struct zep_metrics **out, struct zep_error *err);
 void zep_metrics_close(struct zep_metrics *m);
@@ -18,7 +19,7 @@ struct zep_metrics_start {
 int zep_metrics_write_start(struct zep_metrics *m, const struct zep_metrics_start *s, struct zep_error *err);
 int zep_metrics_write_eval(struct zep_metrics *m, int64_t step, double loss, int64_t n_target, double time_s, struct zep_error *err);
 int zep_metrics_write_step(struct zep_metrics *m, const struct zep_step_stats *st, int n_rank, struct zep_error *err);
-int zep_metrics_write_checkpoint(struct zep_metrics *m, int64_t step, const char *dir, int64_t bytes, double time_s, struct zep_error *err);
+int zep_metrics_write_checkpoint(struct zep_metrics *m, const struct zep_saver_told *told, struct zep_error *err);
 int zep_metrics_write_end(struct zep_metrics *m, int64_t step, const char *status, double time_s, struct zep_error *err);
 
 #endif

@@ -19,6 +19,7 @@
 #include "runtime/checkpoint.h"
 #include "runtime/filework.h"
 #include "runtime/metrics.h"
+#include "runtime/save.h"
 #include "runtime/train.h"
 #include "topology/topo.h"
 
@@ -33,6 +34,7 @@ struct run {
     struct zep_dataset *set, *heldout; /* rank 0 */
     struct zep_metrics *metrics;       /* rank 0 */
     struct zep_train *train;
+    struct zep_saver *saver;
     int deaf;                          /* rank 0: a record could not be written, and that was told */
     int64_t n_cut, eval_tokens, resumed;
     uint64_t data_digest, token_digest, document_digest;
@@ -207,24 +209,46 @@ static void tell_lost(struct run *r, int rc, const struct zep_error *err)
     }
 }
 
-static int save_checkpoint(struct run *r, struct zep_error *err)
+static void tell_checkpoint(void *arg, const struct zep_saver_told *told)
 {
-    struct zep_ckpt_info info = ckpt_info(r);
-    double t0 = zep_clock_now();
+    struct run *r = arg;
     struct zep_error lost;
-    int64_t bytes;
-    char name[64];
-    int rc;
 
-    zep_comm_set_phase(r->comm, "checkpoint");
-    rc = zep_ckpt_save(r->comm, r->args->rundir, &info, zep_train_model(r->train), zep_train_optim(r->train), (int)r->job->checkpoint.keep, confirm_lock, r, name,
-                       &bytes, err);
-    if (rc < 0)
-        return rc;
-    memcpy(r->result->checkpoint, name, sizeof r->result->checkpoint);
+    memcpy(r->result->checkpoint, told->name, sizeof r->result->checkpoint);
     if (is_root(r))
-        tell_lost(r, zep_metrics_write_checkpoint(r->metrics, info.step, name, bytes, zep_clock_now() - t0, &lost), &lost);
+        tell_lost(r, zep_metrics_write_checkpoint(r->metrics, told, &lost), &lost);
+}
+
+/* Ranks on this rank's machine. */
+static int ranks_here(struct run *r, int *n_out, struct zep_error *err)
+{
+    const char *const *host;
+    int rank = zep_comm_rank(r->comm), rc;
+
+    if ((rc = zep_comm_hosts(r->comm, &host, err)) < 0)
+        return rc;
+    *n_out = 0;
+    for (int i = 0; i < zep_comm_size(r->comm); i++)
+        *n_out += strcmp(host[i], host[rank]) == 0;
     return ZEP_OK;
+}
+
+static int start_saver(struct run *r, struct zep_error *err)
+{
+    struct zep_ckpt_args base = {
+        .rundir = r->args->rundir,
+        .info = ckpt_info(r),
+        .model = zep_train_model(r->train),
+        .optim = zep_train_optim(r->train),
+        .keep = (int)r->job->checkpoint.keep,
+        .confirm = confirm_lock,
+        .arg = r,
+    };
+    int here = 1, rc;
+
+    if ((rc = ranks_here(r, &here, err)) < 0)
+        return rc;
+    return zep_saver_new(r->comm, r->job, &base, here, tell_checkpoint, r, &r->saver, err);
 }
 
 static int evaluate(struct run *r, struct zep_error *err)
@@ -281,6 +305,8 @@ static int start_training(struct run *r, struct zep_error *err)
         return rc;
     r->resumed = r->result->step = found.step;
     zep_train_set_step(r->train, found.step);
+    if ((rc = start_saver(r, err)) < 0)
+        return rc;
     if (is_root(r)) {
         struct zep_metrics_start s = {
             .ranks = zep_comm_size(r->comm),
@@ -308,6 +334,7 @@ static int start_training(struct run *r, struct zep_error *err)
 static int after_step(struct run *r, const struct zep_step_stats *st, int last, struct zep_error *err)
 {
     const struct zep_job *job = r->job;
+    int now = last || st->flags.stop, due = now || (job->checkpoint.every > 0 && st->step % job->checkpoint.every == 0);
     struct zep_error lost;
     int rc;
 
@@ -317,10 +344,10 @@ static int after_step(struct run *r, const struct zep_step_stats *st, int last, 
         if (job->plan.save_every > 0 && st->step % job->plan.save_every == 0)
             tell_lost(r, save_plans(r, st->step, &lost), &lost);
     }
-    if (last || st->stop || (job->checkpoint.every > 0 && st->step % job->checkpoint.every == 0))
-        if ((rc = save_checkpoint(r, err)) < 0)
-            return rc;
-    if (last || (!st->stop && job->train.eval_every > 0 && st->step % job->train.eval_every == 0))
+    zep_comm_set_phase(r->comm, "checkpoint");
+    if ((rc = zep_saver_after(r->saver, st->step, st->flags.saving, due, now, err)) < 0)
+        return rc;
+    if (last || (!st->flags.stop && job->train.eval_every > 0 && st->step % job->train.eval_every == 0))
         return evaluate(r, err);
     return ZEP_OK;
 }
@@ -332,21 +359,32 @@ static int train(struct run *r, struct zep_error *err)
     if (r->result->step == 0 && (rc = evaluate(r, err)) < 0)
         return rc;
     while (r->result->step < r->job->train.steps) {
+        struct zep_step_flags mine = {zep_stopper_bits(r->args->stopper), zep_saver_busy(r->saver)};
         struct zep_step_stats st;
 
-        if ((rc = zep_train_step(r->train, zep_stopper_bits(r->args->stopper), &st, err)) < 0)
+        if ((rc = zep_train_step(r->train, &mine, &st, err)) < 0)
             return rc;
         r->result->step = st.step;
         if ((rc = after_step(r, &st, st.step == r->job->train.steps, err)) < 0)
             return rc;
-        if (st.stop && st.step < r->job->train.steps)
+        if (st.flags.stop && st.step < r->job->train.steps)
             return zep_error_set(err, ZEP_ESTOPPED, "stopped on request after step %" PRId64 " of %" PRId64, st.step, r->job->train.steps);
     }
     return ZEP_OK;
 }
 
+/* What ended the training on all ranks alike takes nothing from a checkpoint that is being written. */
+static void finish_saving(struct run *r, int rc, const struct zep_error *err)
+{
+    struct zep_error own;
+
+    if (rc < 0 && rc != ZEP_ESTOPPED && zep_agreed_rank(err) >= 0 && zep_saver_finish(r->saver, &own) < 0 && is_root(r))
+        zep_log(ZEP_LOG_WARN, "%s", own.text);
+}
+
 static void release(struct run *r)
 {
+    zep_saver_free(r->saver);
     zep_train_free(r->train);
     zep_metrics_close(r->metrics);
     zep_dataset_close(r->set);
@@ -369,6 +407,7 @@ int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_r
     if ((rc = take_places(&r, err)) < 0 || (rc = open_data(&r, err)) < 0 || (rc = start_training(&r, err)) < 0)
         goto out;
     rc = train(&r, err);
+    finish_saving(&r, rc, err);
     if (is_root(&r) && (rc == ZEP_OK || rc == ZEP_ESTOPPED))
         zep_metrics_write_end(r.metrics, result->step, rc == ZEP_OK ? "done" : "stopped", zep_clock_now() - r.start, NULL);
 out:

@@ -270,12 +270,12 @@ static int run_micros(struct zep_train *t, const struct zep_batch *batch, double
     return ZEP_OK;
 }
 
-/* Gradient exchange; then one reduction carries the loss, the norm and the stop flags. */
-static int exchange(struct zep_train *t, unsigned stop, int64_t n_target, double loss_sum, struct zep_step_stats *out, struct zep_error *err)
+/* Gradient exchange; then one reduction carries the loss, the norm and the flags. */
+static int exchange(struct zep_train *t, const struct zep_step_flags *flags, int64_t n_target, double loss_sum, struct zep_step_stats *out, struct zep_error *err)
 {
     const int64_t *first = t->optim->first;
     int rank = zep_comm_rank(t->comm), rc;
-    double sum[4];
+    double sum[5];
 
     zep_comm_set_phase(t->comm, "gradient exchange");
     if (t->hooks.gradient)
@@ -284,13 +284,15 @@ static int exchange(struct zep_train *t, unsigned stop, int64_t n_target, double
         return rc;
     sum[0] = loss_sum;
     sum[1] = t->kernels->sumsq(first[rank + 1] - first[rank], t->model->grad + first[rank]);
-    sum[2] = stop & ZEP_STOP_REQUEUE ? 1.0 : 0.0;
-    sum[3] = stop & ZEP_STOP_END ? 1.0 : 0.0;
-    if ((rc = zep_comm_sum_f64(t->comm, sum, 4, err)) < 0)
+    sum[2] = flags->stop & ZEP_STOP_REQUEUE ? 1.0 : 0.0;
+    sum[3] = flags->stop & ZEP_STOP_END ? 1.0 : 0.0;
+    sum[4] = flags->saving ? 1.0 : 0.0;
+    if ((rc = zep_comm_sum_f64(t->comm, sum, 5, err)) < 0)
         return rc;
     out->loss = n_target > 0 ? sum[0] / (double)n_target : 0.0;
     out->grad_norm = sqrt(sum[1]);
-    out->stop = (sum[2] > 0.0 ? ZEP_STOP_REQUEUE : 0u) | (sum[3] > 0.0 ? ZEP_STOP_END : 0u);
+    out->flags.stop = (sum[2] > 0.0 ? ZEP_STOP_REQUEUE : 0u) | (sum[3] > 0.0 ? ZEP_STOP_END : 0u);
+    out->flags.saving = sum[4] > 0.0;
     if (!isfinite(sum[0]) || !isfinite(sum[1]))
         return zep_error_set(err, ZEP_EINTERNAL, "step %" PRId64 ": loss %g, gradient norm %g: not finite (is train.lr too high?)", t->step + 1, out->loss,
                              out->grad_norm);
@@ -360,7 +362,7 @@ static double causal_pairs(const struct zep_batch *batch)
     return pairs;
 }
 
-static int run_step(struct zep_train *t, const struct zep_step_input *in, unsigned stop, double start, struct zep_step_stats *st, struct zep_error *err)
+static int run_step(struct zep_train *t, const struct zep_step_input *in, const struct zep_step_flags *flags, double start, struct zep_step_stats *st, struct zep_error *err)
 {
     struct rank_stats mine = {.plan_work_s = in->work_s, .plan_wait_s = in->wait_s, .plan_ready = in->ready};
     const struct zep_batch *batch = &in->batch;
@@ -373,7 +375,7 @@ static int run_step(struct zep_train *t, const struct zep_step_input *in, unsign
     if ((rc = run_micros(t, batch, &loss_sum, &mine.phase, err)) < 0)
         return rc;
     t0 = zep_clock_now();
-    if ((rc = exchange(t, stop, batch->n_target, loss_sum, st, err)) < 0)
+    if ((rc = exchange(t, flags, batch->n_target, loss_sum, st, err)) < 0)
         return rc;
     mine.phase.reduce = zep_clock_now() - t0;
     t0 = zep_clock_now();
@@ -388,7 +390,7 @@ static int run_step(struct zep_train *t, const struct zep_step_input *in, unsign
     return collect(t, &mine, st, err);
 }
 
-int zep_train_step(struct zep_train *t, unsigned stop, struct zep_step_stats *out, struct zep_error *err)
+int zep_train_step(struct zep_train *t, const struct zep_step_flags *flags, struct zep_step_stats *out, struct zep_error *err)
 {
     struct zep_step_stats st = {0};
     struct zep_step_input in;
@@ -401,7 +403,7 @@ int zep_train_step(struct zep_train *t, unsigned stop, struct zep_step_stats *ou
     zep_plans_free(&t->plans);
     t->plans = in.plans;
     memset(&in.plans, 0, sizeof in.plans);
-    rc = run_step(t, &in, stop, start, &st, err);
+    rc = run_step(t, &in, flags, start, &st, err);
     if (rc == ZEP_OK) {
         st.step = ++t->step;
         st.lr = zep_optim_lr(t->optim, t->step);

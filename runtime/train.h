@@ -17,6 +17,11 @@ struct zep_train;
 
 enum zep_stop { ZEP_STOP_REQUEUE = 1, ZEP_STOP_END = 2 }; /* SIGUSR1, SIGTERM; bits */
 
+struct zep_step_flags { /* what ranks tell each other with every step */
+    unsigned stop;           /* enum zep_stop bits */
+    int saving;              /* a checkpoint is still being written */
+};
+
 struct zep_phase_times { /* seconds of a step */
     double plan, forward, backward, reduce, optimizer;
 };
@@ -28,7 +33,7 @@ struct zep_step_stats {
     int64_t n_token, n_target;
     int n_micro;
     double time_s;
-    unsigned stop;           /* enum zep_stop bits of all ranks together */
+    struct zep_step_flags flags; /* of all ranks together */
     /* on rank 0 only: */
     int64_t zone_tok[4], zone_seq[4]; /* by enum zep_zone */
     double flops, attn_flops;
@@ -64,8 +69,8 @@ int zep_train_next_is_planned(struct zep_train *train);
 /* The plan of micro-step i of the last step; NULL beyond the last. */
 const struct zep_plan *zep_train_plan(const struct zep_train *train, int i);
 
-/* stop: this rank's own stop flags, read once. */
-int zep_train_step(struct zep_train *train, unsigned stop, struct zep_step_stats *out, struct zep_error *err);
+/* flags: this rank's own, read once. */
+int zep_train_step(struct zep_train *train, const struct zep_step_flags *flags, struct zep_step_stats *out, struct zep_error *err);
 /* Mean loss over the targets of held-out documents, each once: of all, or of as many as train.eval_tokens holds, always the same ones. ZEP_EINVAL without a held-out set. */
 int zep_train_eval(struct zep_train *train, double *loss_out, int64_t *n_target_out, struct zep_error *err);
 

@@ -1,6 +1,7 @@
 /* For tests/t/30-run.t: checkpoints and other file work that takes longer than the watchdog's time-out of 0.5 s, and ranks that are lost meanwhile.
  *
  *   ckpt-probe save DIR     a save whose commit takes 1.5 s on rank 0, and a load
+ *   ckpt-probe behind DIR   the same out of a copy, while the model changes
  *   ckpt-probe bad DIR      a save of a weight, and of a moment, that is not finite on the last rank, over a good checkpoint
  *   ckpt-probe stop         rank 1 is stopped while rank 0 works: the watchdog ends the job
  *   ckpt-probe limit        rank 1 works beyond its limit: the watchdog ends the job                  (all under mpirun) */
@@ -52,8 +53,41 @@ static int make_model(struct zep_comm *comm, struct zep_job **job, struct zep_mo
     return zep_optim_new(*job, (*model)->n_weight, zep_comm_size(comm), zep_comm_rank(comm), optim, err);
 }
 
-static int save(struct zep_comm *comm, const char *dir, struct zep_error *err)
+/* Out of a copy, while the model changes; nobody waits but in the reductions that a training step has. */
+static int save_behind(struct zep_comm *comm, const struct zep_ckpt_args *args, struct zep_model *model, const struct zep_optim *optim, struct zep_error *err)
 {
+    size_t n = (size_t)(optim->first[optim->rank + 1] - optim->first[optim->rank]);
+    float *copy = calloc(3 * n, sizeof *copy);
+    struct zep_ckpt_save *s;
+    int done = 0, rounds = 0, rc;
+    char name[64];
+    int64_t bytes;
+    uint32_t busy;
+
+    if (!copy)
+        return zep_error_nomem(err, "probe");
+    if ((rc = zep_ckpt_begin(comm, args, copy, &s, err)) < 0)
+        goto out;
+    memset(model->weight, 0, (size_t)model->n_weight * sizeof(float));
+    memset(optim->m, 0, n * sizeof(float));
+    while (!done) {
+        busy = (uint32_t)zep_ckpt_busy(s);
+        if ((rc = zep_comm_or_u32(comm, &busy, 1, err)) < 0 || (!busy && (rc = zep_ckpt_advance(comm, s, &done, err)) < 0))
+            goto out;
+        rounds += busy != 0;
+    }
+    if (rounds == 0) /* confirm takes a while */
+        rc = zep_error_set(err, ZEP_EINTERNAL, "nothing was done behind the reductions");
+    else
+        rc = zep_ckpt_end(comm, s, name, &bytes, err);
+out:
+    free(copy);
+    return rc;
+}
+
+static int save(struct zep_comm *comm, const char *dir, int background, struct zep_error *err)
+{
+    struct zep_ckpt_args args;
     struct zep_ckpt_info info = {.step = 4, .seed = 1, .tokens = 100}, found = {0};
     struct zep_job *job = NULL;
     struct zep_model *model = NULL;
@@ -61,17 +95,19 @@ static int save(struct zep_comm *comm, const char *dir, struct zep_error *err)
     double slow = 1.5;
     char name[64];
     int64_t bytes;
-    float probe;
+    float probe, moment = 0.25f;
     int rc;
 
     if ((rc = make_model(comm, &job, &model, &optim, err)) < 0)
         return rc;
+    optim->m[0] = moment;
     probe = model->weight[model->n_weight / 2];
-    rc = zep_ckpt_save(comm, dir, &info, model, optim, 2, nap, &slow, name, &bytes, err);
+    args = (struct zep_ckpt_args){dir, info, model, optim, 2, nap, &slow};
+    rc = background ? save_behind(comm, &args, model, optim, err) : zep_ckpt_save(comm, &args, name, &bytes, err);
     memset(model->weight, 0, (size_t)model->n_weight * sizeof(float));
     if (rc == ZEP_OK)
         rc = zep_ckpt_load(comm, dir, &info, model, optim, &found, name, err);
-    if (rc == ZEP_OK && (found.step != 4 || model->weight[model->n_weight / 2] != probe))
+    if (rc == ZEP_OK && (found.step != 4 || model->weight[model->n_weight / 2] != probe || optim->m[0] != moment))
         rc = zep_error_set(err, ZEP_EINTERNAL, "rank %d: not what was saved", zep_comm_rank(comm));
     zep_optim_free(optim);
     zep_model_free(model);
@@ -82,7 +118,7 @@ static int save(struct zep_comm *comm, const char *dir, struct zep_error *err)
 /* Both must be refused; what they were refused for is printed. */
 static int save_bad(struct zep_comm *comm, const char *dir, struct zep_error *err)
 {
-    struct zep_ckpt_info info = {.step = 4, .seed = 1, .tokens = 100};
+    struct zep_ckpt_args args = {.rundir = dir, .info = {.step = 4, .seed = 1, .tokens = 100}, .keep = 1};
     struct zep_job *job = NULL;
     struct zep_model *model = NULL;
     struct zep_optim *optim = NULL;
@@ -90,13 +126,17 @@ static int save_bad(struct zep_comm *comm, const char *dir, struct zep_error *er
     int64_t bytes;
     int rank = zep_comm_rank(comm), last = rank == zep_comm_size(comm) - 1, rc;
 
-    if ((rc = make_model(comm, &job, &model, &optim, err)) < 0 || (rc = zep_ckpt_save(comm, dir, &info, model, optim, 1, NULL, NULL, name, &bytes, err)) < 0)
+    if ((rc = make_model(comm, &job, &model, &optim, err)) < 0)
+        return rc;
+    args.model = model;
+    args.optim = optim;
+    if ((rc = zep_ckpt_save(comm, &args, name, &bytes, err)) < 0)
         return rc;
     for (int i = 0; i < 2; i++) {
         model->weight[model->n_weight - 1] = i == 0 ? NAN : 0.0f; /* of model.norm.weight, the last rank's */
         optim->v[0] = last && i == 1 ? INFINITY : 0.0f;
-        info.step = 5 + i;
-        if (zep_ckpt_save(comm, dir, &info, model, optim, 1, NULL, NULL, name, &bytes, err) == ZEP_OK)
+        args.info.step = 5 + i;
+        if (zep_ckpt_save(comm, &args, name, &bytes, err) == ZEP_OK)
             return zep_error_set(err, ZEP_EIO, "rank %d: step %d was saved", rank, 5 + i);
         if (rank == 0)
             printf("%s: %s\n", zep_status_name(err->code), err->text);
@@ -110,7 +150,9 @@ static int probe(struct zep_comm *comm, int argc, char **argv, struct zep_error 
     double slow = 1.5;
 
     if (argc == 3 && strcmp(argv[1], "save") == 0)
-        return save(comm, argv[2], err);
+        return save(comm, argv[2], 0, err);
+    if (argc == 3 && strcmp(argv[1], "behind") == 0)
+        return save(comm, argv[2], 1, err);
     if (argc == 3 && strcmp(argv[1], "bad") == 0)
         return save_bad(comm, argv[2], err);
     if (argc == 2 && strcmp(argv[1], "stop") == 0)

@@ -215,10 +215,11 @@ static int train(const struct probe *p, struct zep_comm *comm, const struct zep_
         info.step = found.step;
     }
     while (info.step < p->steps) {
+        const struct zep_step_flags flags = {0};
         struct zep_step_stats st;
 
         look.step = info.step + 1;
-        if ((rc = zep_train_step(look.train, 0, &st, err)) < 0)
+        if ((rc = zep_train_step(look.train, &flags, &st, err)) < 0)
             return zep_error_prefix(err, "step %" PRId64, look.step);
         if (look.rc < 0)
             return zep_error_set(err, look.rc, "%s", look.err.text);
@@ -227,8 +228,11 @@ static int train(const struct probe *p, struct zep_comm *comm, const struct zep_
             fprintf(f, "loss %" PRId64 " %.9e %.9e micro %d zones %" PRId64 " %" PRId64 " %" PRId64 "\n", st.step, st.loss, st.grad_norm, st.n_micro, st.zone_tok[1],
                     st.zone_tok[2], st.zone_tok[3]);
     }
-    if (p->save)
-        rc = zep_ckpt_save(comm, p->save, &info, zep_train_model(look.train), zep_train_optim(look.train), 3, NULL, NULL, name, &bytes, err);
+    if (p->save) {
+        struct zep_ckpt_args args = {p->save, info, zep_train_model(look.train), zep_train_optim(look.train), 3, NULL, NULL};
+
+        rc = zep_ckpt_save(comm, &args, name, &bytes, err);
+    }
     zep_train_free(look.train);
     return rc;
 }

@@ -67,6 +67,24 @@ for svg in loss ranks; do
     ok $? "$svg.svg is well-formed"
 done
 
+run "$zeppelin" run --set checkpoint.background=true --set checkpoint.every=2 --set checkpoint.keep=10 job.yaml
+behind=$(rundir)
+ok "$status" "a run that goes on while its checkpoints are written"
+cmp -s <(losses "$whole") <(losses "$behind") && cmp -s "$whole/checkpoints/step-8/shard-0" "$behind/checkpoints/step-8/shard-0" && cmp -s "$whole/checkpoints/step-12/shard-1" "$behind/checkpoints/step-12/shard-1"
+ok $? "the same losses, the same checkpoints"
+is "$(ls "$behind/checkpoints" | sort -t- -k2n | tr '\n' ' ')" "step-2 step-4 step-6 step-8 step-10 step-12 " "one for each interval"
+python3 - "$behind/metrics.jsonl" <<'PY'
+import json, sys
+lines = [json.loads(l) for l in open(sys.argv[1])]
+at = {l["step"]: i for i, l in enumerate(lines) if l["kind"] == "step"}
+saved = [(i, l) for i, l in enumerate(lines) if l["kind"] == "checkpoint"]
+assert [l["step"] for _, l in saved] == [2, 4, 6, 8, 10, 12], saved
+assert all(0 <= l["stall_s"] <= l["time_s"] for _, l in saved), saved
+assert all(i > at[l["step"] + 1] for i, l in saved[:-1]), "a checkpoint was complete before the next step was"
+PY
+ok $? "and each was written behind a step that went on"
+like "$out" '6 checkpoints, [0-9.e+]+ MB written in [0-9.]+ s; the training stood still for [0-9.]+ s of that' "the report tells how long the training stood still"
+
 run "$zeppelin" run job.yaml
 again=$(rundir)
 cmp -s <(losses "$whole") <(losses "$again")
@@ -429,6 +447,9 @@ like "$err" 'started as 4 jobs of one rank' "also under srun without PMI"
 ckpt_probe=$build/tests/mpi/ckpt-probe
 run timeout 30 mpirun -np 3 "$ckpt_probe" save "$tmp/probe"
 ok "$status" "a commit that takes longer than the time-out"
+[ "$status" -eq 0 ] || diag "$err"
+run timeout 30 mpirun -np 3 "$ckpt_probe" behind "$tmp/probe-behind"
+ok "$status" "a checkpoint out of a copy, while the model changes"
 [ "$status" -eq 0 ] || diag "$err"
 run timeout 30 mpirun -np 3 "$ckpt_probe" bad "$tmp/probe"
 ok "$status" "weights and moments that are not finite are not saved"

@@ -14,10 +14,48 @@
 #include "common/format.h"
 #include "common/fs.h"
 #include "common/hostlist.h"
+#include "common/memory.h"
 #include "common/process.h"
 #include "common/rng.h"
 #include "common/units.h"
 #include "common/yaml.h"
+
+/* A file below a folder that stands for /. */
+static void put_file(const char *root, const char *path, const char *text)
+{
+    char full[512];
+
+    snprintf(full, sizeof full, "%s%s", root, path);
+    *strrchr(full, '/') = '\0';
+    ck_assert_int_eq(zep_fs_mkdir_p(full, NULL), ZEP_OK);
+    snprintf(full, sizeof full, "%s%s", root, path);
+    ck_assert_int_eq(zep_fs_write_atomic(full, text, strlen(text), 0666, NULL), ZEP_OK);
+}
+
+START_TEST(memory_left)
+{
+    char root[] = "memory-XXXXXX";
+
+    ck_assert_ptr_nonnull(mkdtemp(root));
+    ck_assert_int_eq(zep_memory_available(root), 0);
+    put_file(root, "/proc/meminfo", "MemTotal: 9000 kB\nMemAvailable:   1000 kB\n");
+    ck_assert_int_eq(zep_memory_available(root), 1024000);
+    put_file(root, "/proc/self/cgroup", "1:name=systemd:/x\n0::/job_7/step_0\n");
+    ck_assert_int_eq(zep_memory_available(root), 1024000);
+    put_file(root, "/sys/fs/cgroup/job_7/step_0/memory.max", "max\n");
+    put_file(root, "/sys/fs/cgroup/job_7/step_0/memory.current", "100\n");
+    ck_assert_int_eq(zep_memory_available(root), 1024000);
+    put_file(root, "/sys/fs/cgroup/job_7/memory.max", "500000\n"); /* the job's, above the step's */
+    put_file(root, "/sys/fs/cgroup/job_7/memory.current", "300000\n");
+    ck_assert_int_eq(zep_memory_available(root), 200000);
+    put_file(root, "/sys/fs/cgroup/job_7/memory.stat", "anon 200000\ninactive_file 90000\n");
+    ck_assert_int_eq(zep_memory_available(root), 290000);
+    put_file(root, "/sys/fs/cgroup/memory.max", "1000\n"); /* a container's own root */
+    put_file(root, "/sys/fs/cgroup/memory.current", "2000\n");
+    ck_assert_int_eq(zep_memory_available(root), 0);
+    zep_fs_remove_tree(root, NULL);
+}
+END_TEST
 
 START_TEST(bandwidths)
 {
@@ -292,6 +330,7 @@ int main(void)
     tcase_add_test(t, random_numbers);
     tcase_add_test(t, formats);
     tcase_add_test(t, memory);
+    tcase_add_test(t, memory_left);
     suite_add_tcase(s, t);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);
