@@ -84,7 +84,37 @@ while read -r command; do
 done <commands
 cd .. || exit 1
 for job in "$top"/jobs/*.yaml; do
+    name=$(basename "$job" .yaml)
+    case $name in
+    site) # not a job: what every job begins with
+        for profile in $(sed -n '/^profiles:/,$s/^  \([a-z]*\):$/\1/p' "$job"); do
+            run env ZEPPELIN_SITE="$job" "$zeppelin" job show --set cluster.profile="$profile"
+            ok "$status" "site.yaml, profile $profile"
+            like "$out" "# $job:[0-9]+ \\(profile $profile\\)$" "its values are there"
+        done
+        continue
+        ;;
+    esac
     run "$zeppelin" job check --set data.train=data/train --set data.heldout=data/heldout "$job"
     ok "$status" "$(basename "$job") is a good job file"
+    case $name in
+    k8s | quickstart) continue ;; # not for sbatch
+    esac
+    sets=(--set data.train=data/train)
+    ! grep -q '^  heldout:' "$job" || sets+=(--set data.heldout=data/heldout)
+    # the secrets' own files are somebody else's
+    printf 'x\n' >token && chmod 600 token
+    while read -r secret; do
+        sets+=(--set "cluster.secrets.$secret=file:$tmp/token")
+    done < <(sed -n 's/^    \([A-Z_]*\): {file: .*/\1/p' "$job")
+    run "$zeppelin" submit --dry-run "${sets[@]}" "$job"
+    ok "$status" "$(basename "$job") makes a batch script"
+    [ "$status" -eq 0 ] || diag "$err"
+    bash -n <<<"$out"
+    ok $? "that a shell reads"
+    while IFS= read -r line; do
+        grep -qxF -- "$line" <<<"$out" || line="missing: $line"
+        unlike "$line" '^missing' "with its setup: $line"
+    done < <(sed -n '/^  setup: *|/,/^  [a-z#]/s/^    //p; s/^  setup: \([a-z].*\)/\1/p' "$job")
 done
 done_testing
