@@ -46,7 +46,7 @@ static int add_gres(struct zep_node *n, const char *gres, struct zep_error *err)
             struct zep_device *d;
 
             snprintf(key, sizeof key, "gpu%d", n->n_device);
-            if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (type && !(*(zep_is_mig_profile(type) ? &d->mig : &d->model) = strdup(type))))
+            if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (type && zep_device_set_type(d, type) < 0))
                 return zep_error_nomem(err, "topology");
             d->source = ZEP_SRC_CONTROLLER;
         }

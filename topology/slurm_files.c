@@ -270,7 +270,7 @@ static int build_gpus(struct gres *g, struct zep_error *err)
         number = p->number >= 0 ? p->number : next; /* behind those that have one */
         next = number + 1;
         snprintf(key, sizeof key, "gpu%d", number);
-        if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (p->type && !(*(zep_is_mig_profile(p->type) ? &d->mig : &d->model) = strdup(p->type))) || (p->cores && !(d->cores = strdup(p->cores))))
+        if (!(d = zep_node_add_device(n, key, ZEP_DEV_GPU)) || (p->type && zep_device_set_type(d, p->type) < 0) || (p->cores && !(d->cores = strdup(p->cores))))
             return zep_error_nomem(err, "topology");
         d->source = ZEP_SRC_SITE;
     }

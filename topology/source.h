@@ -45,6 +45,7 @@ int zep_topo_from_slurm_conf(const struct zep_source_request *r, struct zep_topo
 int zep_topo_from_slurm_yaml(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_from_scontrol(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_from_gres_conf(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
+int zep_topo_from_slurm_nodes(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_from_nodelist(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_from_kubernetes(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_from_ibnetdiscover(const struct zep_source_request *r, struct zep_topo **topo_out, struct zep_error *err);
@@ -56,6 +57,7 @@ int zep_topo_is_slurm_conf(const char *text, size_t len);
 int zep_topo_is_slurm_yaml(const char *text, size_t len);
 int zep_topo_is_scontrol(const char *text, size_t len);
 int zep_topo_is_gres_conf(const char *text, size_t len);
+int zep_topo_is_slurm_nodes(const char *text, size_t len);
 int zep_topo_is_nodelist(const char *text, size_t len);
 int zep_topo_is_ibnetdiscover(const char *text, size_t len);
 int zep_topo_is_topo_m(const char *text, size_t len);

@@ -134,9 +134,10 @@ static const struct zep_topo_source fabric = {"fabric", "FILE", "what ibnetdisco
 static const struct zep_topo_source scontrol = {"scontrol", "FILE", "what scontrol show topology prints", zep_topo_is_scontrol, zep_topo_from_scontrol, NULL};
 static const struct zep_topo_source slurm_conf = {"topology.conf", "FILE", "Slurm's topology.conf", zep_topo_is_slurm_conf, zep_topo_from_slurm_conf, NULL};
 static const struct zep_topo_source gres_conf = {"gres.conf", "FILE", "Slurm's gres.conf: GPUs and the cores near them", zep_topo_is_gres_conf, zep_topo_from_gres_conf, NULL};
+static const struct zep_topo_source slurm_nodes = {"slurm.conf", "FILE", "NodeName lines of Slurm's slurm.conf, or what scontrol show node prints", zep_topo_is_slurm_nodes, zep_topo_from_slurm_nodes, NULL};
 
 const struct zep_topo_source *const zep_topo_sources[] = {&slurm, &kubernetes, &local, &probe, &synthetic, &preset, &yaml, &json, &slurm_yaml, &nodelist, &hwloc, &nccl, &topo_m, &fabric, &scontrol, &slurm_conf,
-                                                          &gres_conf, NULL};
+                                                          &gres_conf, &slurm_nodes, NULL};
 
 /* --- choosing --- */
 
@@ -192,9 +193,8 @@ static const char *near_miss(const char *text)
     } known[] = {
         {"NAME", "STATUS", "the table of kubectl get nodes: expected the output of kubectl get nodes -o json"},
         {"Name:", "\nLabels:", "what kubectl describe node prints: expected the output of kubectl get nodes -o json"},
-        {"NodeName=", "CoresPerSocket=", "what scontrol show node prints, or part of slurm.conf: expected what scontrol show topology prints, topology.conf, or --from slurm"},
-        {"", "ClusterName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
-        {"", "PartitionName=", "slurm.conf, which does not say the topology: expected topology.conf, or --from slurm"},
+        {"", "ClusterName=", "a slurm.conf without NodeName lines: expected them, topology.conf, or --from slurm"},
+        {"", "PartitionName=", "a slurm.conf without NodeName lines: expected them, topology.conf, or --from slurm"},
         {"JobId=", "JobName=", "what scontrol show job prints, which does not say the topology: expected --from slurm:job=ID, or what scontrol show topology prints"},
         {"PARTITION", "NODELIST", "the table of sinfo: expected what scontrol show topology prints, or --from slurm"},
         {"", "= ROCm System Management Interface =", "what rocm-smi prints: expected --from local on that machine, its hwloc XML (lstopo FILE.xml), or RCCL's topology (NCCL_TOPO_DUMP_FILE)"},

@@ -43,7 +43,7 @@ struct zep_topo *zep_topo_new(const char *name, const char *origin)
     return topo;
 }
 
-int zep_is_mig_profile(const char *s)
+static int is_mig_profile(const char *s)
 {
     size_t n = strspn(s, "0123456789"), m;
 
@@ -51,6 +51,19 @@ int zep_is_mig_profile(const char *s)
         return 0;
     m = strspn(s + n + 2, "0123456789");
     return m > 0 && !strncmp(s + n + 2 + m, "gb", 2);
+}
+
+int zep_device_set_type(struct zep_device *d, const char *type)
+{
+    const char *at = type;
+
+    while (at && !is_mig_profile(at)) /* "a100_3g.20gb", as AutoDetect names slices */
+        at = strpbrk(at, "_-") ? strpbrk(at, "_-") + 1 : NULL;
+    if (at && !(d->mig = strdup(at)))
+        return ZEP_ENOMEM;
+    if (at != type && !(d->model = strndup(type, at ? (size_t)(at - type - 1) : strlen(type))))
+        return ZEP_ENOMEM;
+    return ZEP_OK;
 }
 
 void zep_device_clear(struct zep_device *d)

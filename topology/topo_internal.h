@@ -6,7 +6,7 @@
 #include "topology/topo.h"
 
 /* "1g.10gb", "3g.20gb", "1g.10gb.me" */
-int zep_is_mig_profile(const char *text);
+int zep_device_set_type(struct zep_device *d, const char *type);
 /* Whether two names can be of one model of GPU: "h100" and "NVIDIA-H100-80GB-HBM3", not "a100". Names that have no number of a model say nothing. */
 int zep_same_model(const char *a, const char *b);
 /* Forgets warnings about sources that are not among the others ("... not among the N of ...") and shortens the origin to the name given. */

@@ -154,6 +154,7 @@ SOURCE(slurmconf, zep_topo_from_slurm_conf)
 SOURCE(slurmyaml, zep_topo_from_slurm_yaml)
 SOURCE(scontrol, zep_topo_from_scontrol)
 SOURCE(gres, zep_topo_from_gres_conf)
+SOURCE(slurmnodes, zep_topo_from_slurm_nodes)
 SOURCE(nodelist, zep_topo_from_nodelist)
 SOURCE(ibnet, zep_topo_from_ibnetdiscover)
 SOURCE(topom, zep_topo_from_topo_m)
@@ -170,7 +171,7 @@ static void probe(const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    (void)slurmconf, (void)slurmyaml, (void)scontrol, (void)gres, (void)nodelist, (void)ibnet, (void)topom, (void)nccl, (void)probe;
+    (void)slurmconf, (void)slurmyaml, (void)scontrol, (void)gres, (void)slurmnodes, (void)nodelist, (void)ibnet, (void)topom, (void)nccl, (void)probe;
     (void)topology, (void)job, (void)plan, (void)hostlist, (void)detect;
     TARGET((const char *)data, size);
     return 0;

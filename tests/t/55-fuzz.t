@@ -34,7 +34,7 @@ fuzz()
 }
 export -f fuzz
 export tmp build seconds flags
-targets="topology job plan hostlist detect slurmconf slurmyaml scontrol gres nodelist ibnet topom nccl probe"
+targets="topology job plan hostlist detect slurmconf slurmyaml scontrol gres slurmnodes nodelist ibnet topom nccl probe"
 # shellcheck disable=SC2086
 printf '%s\n' $targets | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
 for target in $targets; do

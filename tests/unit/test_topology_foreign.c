@@ -182,6 +182,62 @@ START_TEST(scontrol_parts)
 }
 END_TEST
 
+/* --- slurm.conf, scontrol show node --- */
+
+/* Each is n1 and n2 with 2 sockets of 8 cores and 2 threads, 1000 MiB, four GPUs. */
+static const struct {
+    const char *text;
+    int is_site;
+} slurm_nodes[] = {
+    {"ClusterName=a # x\nNodeName=n[1-2] Sockets=2 CoresPerSocket=8 ThreadsPerCore=2 RealMemory=1000 Gres=gpu:h100:4(S:0-1) State=UNKNOWN\nPartitionName=p Nodes=ALL\n", 1},
+    {"NodeName=DEFAULT SocketsPerBoard=1 Boards=2 CoresPerSocket=8 ThreadsPerCore=2 Gres=gpu:h100:4\nNodeName=n1 RealMemory=1000\nnodename=n2 \\\n  RealMemory=1000\n", 1},
+    {"$ scontrol show node\nNodeName=n1 Arch=x86_64 CoresPerSocket=8 \n   CPUAlloc=0 CPUTot=32\n   Gres=gpu:h100:4(S:0-1)\n   NodeAddr=n1 NodeHostName=n1\n   OS=Linux 6.1 #1 SMP \r\n   RealMemory=1000 Sockets=2 Boards=1\n   State=IDLE+DRAIN ThreadsPerCore=2\n\n"
+     "NodeName=n2 Arch=x86_64 CoresPerSocket=8 \n   CPUAlloc=0 CPUTot=32\n   Gres=gpu:h100:4\n   RealMemory=1000 Sockets=2\n   State=IDLE+DRAIN ThreadsPerCore=2\n", 0},
+    {"NodeName=n1 CoresPerSocket=8 CPUTot=32 Gres=gpu:h100:4 RealMemory=1000 Sockets=2 State=IDLE+DRAIN ThreadsPerCore=2\nNodeName=n2 CoresPerSocket=8 CPUTot=32 Gres=gpu:h100:4 RealMemory=1000 Sockets=2 State=IDLE+DRAIN ThreadsPerCore=2\n", 0},
+};
+
+START_TEST(slurm_nodes_found)
+{
+    struct zep_topo *t;
+
+    ck_assert(zep_topo_is_slurm_nodes(slurm_nodes[_i].text, strlen(slurm_nodes[_i].text)));
+    t = must_load(zep_topo_from_slurm_nodes, slurm_nodes[_i].text);
+    ck_assert_int_eq(t->n_node, 2);
+    for (int i = 0; i < 2; i++) {
+        const struct zep_node *n = &t->node[i];
+
+        ck_assert_int_eq(n->sockets, 2);
+        ck_assert_int_eq(n->cores_per_socket, 8);
+        ck_assert_int_eq(n->threads_per_core, 2);
+        ck_assert_int_eq(n->mem_bytes, INT64_C(1000) << 20);
+        ck_assert_int_eq(n->n_device, 4);
+        ck_assert_str_eq(n->device[0].model, "h100");
+        ck_assert_int_eq(n->device[0].source, slurm_nodes[_i].is_site ? ZEP_SRC_SITE : ZEP_SRC_CONTROLLER);
+        ck_assert(slurm_nodes[_i].is_site ? !n->state : n->state && !strcmp(n->state, "idle+drain"));
+    }
+    zep_topo_free(t);
+}
+END_TEST
+
+START_TEST(slurm_nodes_odd)
+{
+    struct zep_topo *t = must_load(zep_topo_from_slurm_nodes, "NodeName=n CPUs=8 Gres=gpu:a100_3g.20gb:2,gpu:1g.5gb:1,gpu:rtx_6000:1,nic:4\n");
+
+    ck_assert_int_eq(t->node[0].n_device, 4);
+    ck_assert_str_eq(t->node[0].device[0].mig, "3g.20gb");
+    ck_assert_str_eq(t->node[0].device[0].model, "a100");
+    ck_assert_str_eq(t->node[0].device[2].mig, "1g.5gb");
+    ck_assert_ptr_null(t->node[0].device[2].model);
+    ck_assert_str_eq(t->node[0].device[3].model, "rtx_6000");
+    ck_assert_ptr_null(t->node[0].device[3].mig);
+    zep_topo_free(t);
+    ck_assert(!zep_topo_is_slurm_nodes("NodeName=n Name=gpu Count=1\n", 28));
+    must_fail(zep_topo_from_slurm_nodes, "\nNodeName=n Sockets=a\n", "f:2: Sockets: 'a': expected a whole number");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n CPUs=1\nNodeName=n CPUs=1\n", "f: node 'n' is there twice");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n[1 CPUs=1\n", "f:1: NodeName: host list 'n[1': '[' without ']'");
+}
+END_TEST
+
 /* --- kubectl get nodes --- */
 
 #define LABELS(rack) "\"labels\": {\"backend.coreweave.cloud/leafgroup\": \"" rack "\", \"backend.coreweave.cloud/superpod\": \"1\", \"ds.coreweave.com/nvlink.domain\": \"" rack "\"}"
@@ -313,6 +369,8 @@ int main(void)
     tcase_add_loop_test(t, topo_m_wrong, 0, ROWS(tables_bad));
     tcase_add_loop_test(t, scontrol_found, 0, ROWS(switches));
     tcase_add_test(t, scontrol_parts);
+    tcase_add_loop_test(t, slurm_nodes_found, 0, ROWS(slurm_nodes));
+    tcase_add_test(t, slurm_nodes_odd);
     tcase_add_loop_test(t, nodes_found, 0, ROWS(nodes));
     tcase_add_test(t, nodes_cut);
 #ifdef HAVE_EXPAT
