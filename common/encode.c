@@ -45,21 +45,25 @@ int zep_encode_shell(struct zep_buf *b, const char *s, struct zep_error *err)
     return zep_buf_ok(b, err);
 }
 
-/* sbatch (src/sbatch/opt.c, _get_argument) reads the rest of a #SBATCH line like this: outside quotes a backslash takes the next character as it is, ' and " quote up to the same quote, inside " a
- * backslash still escapes, a blank ends the argument, # starts a comment. Backslashes before each special character outside quotes are read the same by all of its versions. */
+/* sbatch (src/sbatch/opt.c, _get_argument) reads the rest of a #SBATCH line like this: a blank ends the argument, even behind a backslash, unless it is quoted; ' and " quote up to the same quote, # starts a
+ * comment outside quotes, and a backslash takes the next character as it is, inside quotes of both kinds too. Nothing is expanded. So: double quotes, with \ before " and \ (tried with 22.05). */
 int zep_encode_sbatch(struct zep_buf *b, const char *s, struct zep_error *err)
 {
     int rc;
 
     if ((rc = refuse_control(s, err)) < 0)
         return rc;
-    if (!*s)
-        zep_buf_puts(b, "\"\"");
+    if (only(s, "_./:=,@%+-[]")) {
+        zep_buf_puts(b, s);
+        return zep_buf_ok(b, err);
+    }
+    zep_buf_puts(b, "\"");
     for (; *s; s++) {
-        if (strchr(" \\'\"#$`", *s))
+        if (strchr("\\\"", *s))
             zep_buf_puts(b, "\\");
         zep_buf_add(b, s, 1);
     }
+    zep_buf_puts(b, "\"");
     return zep_buf_ok(b, err);
 }
 

@@ -31,6 +31,7 @@ struct zep_job {
         char *profile;     /* of the site file; "": its own choice */
         char *topology;    /* "auto", a topology.yaml path, "synthetic: TEXT", "preset: NAME" */
         int64_t nodes;     /* 0: what is there (1 locally) */
+        int64_t max_nodes; /* of a batch job: what it gets between nodes and this; 0: nodes */
         int64_t devices;   /* devices (ranks / tp) a node; 0: what the topology says */
         int64_t tp;        /* ranks per device; the runtime needs 1 */
         char *partition, *account, *qos, *constraint; /* "" none */
@@ -43,6 +44,7 @@ struct zep_job {
         char *setup;       /* shell lines run before the launch in batch scripts */
         char *export_env;  /* sbatch --export, "NONE" */
         char *job_name;    /* in the queue; "": the run's name */
+        struct zep_job_map slurm;   /* further options of sbatch */
         struct zep_job_map env;     /* set for the ranks and the batch script */
         struct zep_job_map secrets; /* likewise for the ranks only, read where they are started */
         char *mpi;         /* prefix of the Open MPI to use; "": what PATH has */

@@ -39,6 +39,12 @@ static void min_lr(const struct zep_job *job, struct zep_mistakes *m)
         zep_job_mistake(job, m, "train.min_lr", ZEP_EINVAL, "train.min_lr: '%g': expected at most train.lr (%g)", job->train.min_lr, job->train.lr);
 }
 
+static void max_nodes(const struct zep_job *job, struct zep_mistakes *m)
+{
+    if (job->cluster.max_nodes && job->cluster.max_nodes < job->cluster.nodes)
+        zep_job_mistake(job, m, "cluster.max_nodes", ZEP_EINVAL, "cluster.max_nodes: '%" PRId64 "': expected at least cluster.nodes (%" PRId64 "), or 0", job->cluster.max_nodes, job->cluster.nodes);
+}
+
 static int here_only(const struct zep_job *job)
 {
     return !strcmp(job->cluster.where, "local");
@@ -160,6 +166,7 @@ static const struct {
     {head_dim, {"model.head_dim"}},
     {tokens, {"train.tokens", "data.context"}},
     {min_lr, {"train.lr", "train.min_lr"}},
+    {max_nodes, {"cluster.nodes", "cluster.max_nodes"}},
     {grace, {"cluster.time", "cluster.grace", "cluster.where"}},
     {local_gpus, {"cluster.gpus_per_node", "cluster.where"}},
     {export_env, {"cluster.export"}},

@@ -109,12 +109,12 @@ int zep_rundir_check(const char *path, struct zep_error *err)
 
 static int outcome_text(const struct zep_outcome *o, char **text_out, struct zep_error *err)
 {
-    json_t *j = json_pack("{s:s, s:i, s:s, s:I, s:i, s:s, s:s, s:s}", "format", "zeppelin-outcome/1.0", "attempt", o->attempt, "status", zep_status_name(o->status), "step", (json_int_t)o->step,
-                          "rank", o->rank, "phase", o->phase, "cause", o->cause, "checkpoint", o->checkpoint);
+    json_t *j = json_pack("{s:s, s:i, s:s, s:I, s:i, s:s, s:s, s:s, s:s}", "format", "zeppelin-outcome/1.1", "attempt", o->attempt, "status", zep_status_name(o->status), "step", (json_int_t)o->step,
+                          "rank", o->rank, "phase", o->phase, "cause", o->cause, "checkpoint", o->checkpoint, "host", o->host);
 
     if (!j) { /* text that is no UTF-8 */
-        j = json_pack("{s:s, s:i, s:s, s:I, s:i, s:s, s:s, s:s}", "format", "zeppelin-outcome/1.0", "attempt", o->attempt, "status", zep_status_name(o->status), "step", (json_int_t)o->step,
-                      "rank", o->rank, "phase", "", "cause", "(see the log)", "checkpoint", "");
+        j = json_pack("{s:s, s:i, s:s, s:I, s:i, s:s, s:s, s:s, s:s}", "format", "zeppelin-outcome/1.1", "attempt", o->attempt, "status", zep_status_name(o->status), "step", (json_int_t)o->step,
+                      "rank", o->rank, "phase", "", "cause", "(see the log)", "checkpoint", "", "host", "");
     }
     *text_out = j ? json_dumps(j, JSON_INDENT(2) | JSON_PRESERVE_ORDER) : NULL;
     json_decref(j);
@@ -183,7 +183,7 @@ int zep_outcome_read(const char *rundir, struct zep_outcome *out, struct zep_err
         goto out;
     }
     format = json_string_value(json_object_get(j, "format"));
-    if ((rc = zep_format_check(format ? format : "", "zeppelin-outcome", 1, 0, NULL, err)) < 0) {
+    if ((rc = zep_format_check(format ? format : "", "zeppelin-outcome", 1, 1, NULL, err)) < 0) {
         zep_error_prefix(err, "%s", path);
         goto out;
     }
@@ -195,6 +195,7 @@ int zep_outcome_read(const char *rundir, struct zep_outcome *out, struct zep_err
     get_text(j, "phase", out->phase, sizeof out->phase);
     get_text(j, "cause", out->cause, sizeof out->cause);
     get_text(j, "checkpoint", out->checkpoint, sizeof out->checkpoint);
+    get_text(j, "host", out->host, sizeof out->host);
 out:
     json_decref(j);
     free(text);

@@ -33,7 +33,7 @@ struct zep_lock_holder { /* who holds a lock, as its file says */
 /* A look at PATH/lock: 1 held, 0 not, negative: cannot be read. */
 int zep_lock_look(const char *rundir, struct zep_lock_holder *out, struct zep_error *err);
 
-struct zep_outcome { /* outcome.json "zeppelin-outcome/1.0" */
+struct zep_outcome { /* outcome.json "zeppelin-outcome/1.1" */
     int attempt;        /* from 1 */
     int status;         /* enum zep_status */
     int64_t step;       /* finished steps */
@@ -41,6 +41,7 @@ struct zep_outcome { /* outcome.json "zeppelin-outcome/1.0" */
     char phase[32];     /* what it was doing: "planning", "forward", ... */
     char cause[1024];
     char checkpoint[256]; /* folder name under checkpoints/, "" none */
+    char host[128];     /* where a rank was lost, "" not known */
 };
 /* Only if none is there for this attempt: several ranks may know of a failure. */
 int zep_outcome_write_first(const char *rundir, const struct zep_outcome *o, struct zep_error *err);

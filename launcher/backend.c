@@ -4,11 +4,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/arena.h"
 #include "common/clock.h"
 #include "common/fs.h"
-#include "common/rundir.h"
 
 /* In the order in which they are asked whether a run is theirs: local takes what is left. */
 static const struct zep_backend *const backends[] = {&zep_backend_slurm, &zep_backend_local, NULL};
@@ -142,22 +142,39 @@ int zep_runs_status(const struct zep_run *const *run, int n, int fresh, struct z
     return rc;
 }
 
-/* An outcome of an attempt before the last one says nothing of that. */
-static int have_outcome(const struct zep_run *run, struct zep_outcome *o)
+/* That of an attempt before the last one says nothing. */
+int zep_run_outcome(const struct zep_run *run, struct zep_outcome *o)
 {
     struct zep_runinfo now;
 
-    return run->dir && zep_runfolder_info(run->dir, &now, NULL) == ZEP_OK && zep_outcome_read(run->dir, o, NULL) == ZEP_OK && o->attempt >= now.n_attempt;
+    return run->dir && zep_runfolder_info(run->dir, &now, NULL) == ZEP_OK && now.n_attempt > 0 && zep_outcome_read(run->dir, o, NULL) == ZEP_OK && o->attempt >= now.n_attempt;
+}
+
+static int is_newer(const char *dir, const char *name, const char *than)
+{
+    char *a = zep_fs_join(dir, name), *b = zep_fs_join(dir, than);
+    struct stat sa, sb;
+    int newer = a && b && stat(a, &sa) == 0 && stat(b, &sb) == 0 && (sa.st_mtim.tv_sec > sb.st_mtim.tv_sec || (sa.st_mtim.tv_sec == sb.st_mtim.tv_sec && sa.st_mtim.tv_nsec > sb.st_mtim.tv_nsec));
+
+    free(a);
+    free(b);
+    return newer;
+}
+
+int zep_run_is_done(const struct zep_run *run)
+{
+    struct zep_outcome o;
+
+    return zep_run_outcome(run, &o) && o.status == ZEP_OK && !is_newer(run->dir, "slurm-job", "outcome.json");
 }
 
 int zep_watch_ended(struct zep_watch *w, struct zep_error *err)
 {
     const struct zep_run *run = w->run;
     double now = zep_clock_now();
-    struct zep_outcome o;
     int rc, asks = run->backend->asks && run->backend->asks(run);
 
-    if (have_outcome(run, &o) && o.status == ZEP_OK) /* whatever its job still does */
+    if (zep_run_is_done(run))
         return 1;
     if (asks && w->asked > 0 && now - w->asked < ZEP_ASK_EVERY_S)
         return 0;
@@ -174,7 +191,7 @@ int zep_run_exit_status(const struct zep_run *run, const struct zep_live *live, 
     struct zep_outcome o;
 
     *cause = '\0';
-    if (have_outcome(run, &o)) {
+    if (zep_run_outcome(run, &o)) {
         if (o.status != ZEP_OK)
             snprintf(cause, size, "%s", o.cause);
         return zep_exit_status(o.status);

@@ -4,6 +4,7 @@
 #define ZEP_LAUNCHER_BACKEND_H
 
 #include "common/error.h"
+#include "common/rundir.h"
 #include "launcher/runfolder.h"
 
 #define ZEP_ASK_EVERY_S 15.0 /* a controller is asked so often at most */
@@ -72,6 +73,10 @@ void zep_run_free(struct zep_run *run);
 int zep_run_add_job(struct zep_run *run, const char *job);
 /* The runs of a list by all their backends: live_out[n]. */
 int zep_runs_status(const struct zep_run *const *run, int n, int fresh, struct zep_live *live_out, struct zep_error *err);
+/* Whether the last attempt left an outcome. */
+int zep_run_outcome(const struct zep_run *run, struct zep_outcome *out);
+/* Whether the run is done, whatever its jobs still do: its outcome says so, and no further job was submitted for it since. */
+int zep_run_is_done(const struct zep_run *run);
 /* The exit status of a run that has ended: from its outcome, else from what the backend says. cause: what a person is told, "" nothing. */
 int zep_run_exit_status(const struct zep_run *run, const struct zep_live *live, char *cause, size_t size);
 

@@ -181,7 +181,7 @@ static int needs_controller(const struct zep_run *run)
     char why[8];
     int status;
 
-    for (int i = 0; i < run->n_job; i++)
+    for (int i = 0; i < run->n_job && !zep_run_is_done(run); i++)
         if (!run->batch || !read_end(run, run->job[i], &status, why, sizeof why))
             return 1;
     return 0;
@@ -228,7 +228,7 @@ static void ask_accounting(const struct zep_run *run, struct zep_live *l)
     struct zep_outcome o;
     int status;
 
-    if (run->dir && zep_outcome_read(run->dir, &o, NULL) == ZEP_OK && o.attempt >= run->info.n_attempt && run->info.n_attempt)
+    if (zep_run_outcome(run, &o))
         return;
     if (zep_slurm_accounted(run->cluster, l->job, l->word, &status, l->where, sizeof l->where)) {
         l->life = ZEP_LIFE_ENDED;
@@ -243,6 +243,11 @@ static void tell_run(const struct zep_run *run, const struct zep_slurm_jobs *job
 {
     struct zep_live l;
 
+    if (zep_run_is_done(run)) {
+        *out = (struct zep_live){.life = ZEP_LIFE_ENDED};
+        snprintf(out->job, sizeof out->job, "%s", run->info.job[0] ? run->info.job : run->job[run->n_job - 1]);
+        return;
+    }
     out->life = ZEP_LIFE_UNKNOWN;
     for (int i = 0; i < run->n_job; i++) {
         tell_job(run, run->job[i], jobs, &l);

@@ -258,6 +258,7 @@ static void make_outcome(struct follow *f, struct zep_outcome *o)
     if (f->pm.rank < 0 && *f->pm.error && !f->killed)
         guess.status = status_of_error(exit_of(f->status));
     snprintf(guess.phase, sizeof guess.phase, "%s", f->pm.phase);
+    snprintf(guess.host, sizeof guess.host, "%.127s", f->pm.host);
     if (f->killed)
         snprintf(guess.cause, sizeof guess.cause, "ended before the step and its checkpoint were done");
     else

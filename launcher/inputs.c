@@ -154,6 +154,8 @@ int zep_inputs_cluster(struct zep_job *job, struct zep_topo **topo_out, struct z
 
     if ((rc = job_topo(job, &topo, err)) < 0)
         return rc;
+    if (job->cluster.max_nodes && zep_inputs_slurm_job()) /* what the job got this time */
+        job->cluster.nodes = topo->n_node < job->cluster.max_nodes ? topo->n_node : job->cluster.max_nodes;
     if (!job->cluster.nodes)
         job->cluster.nodes = topo->n_node;
     if (job->cluster.nodes > topo->n_node) {

@@ -19,10 +19,29 @@
 #define TRIAL_S 60.0
 #define END_S 30.0
 
+/* Each of several tasks would start all ranks. */
+static int check_alone(struct zep_error *err)
+{
+    static const struct {
+        const char *count, *index, *by;
+    } ways[] = {{"SLURM_STEP_NUM_TASKS", "SLURM_PROCID", "srun"}, {"OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_RANK", "mpirun"}};
+
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++) {
+        const char *n = getenv(ways[i].count), *index = getenv(ways[i].index);
+
+        if (n && atoi(n) > 1 && (i == 1 || getenv("SLURM_STEP_ID")))
+            return zep_error_set(err, ZEP_EREFUSED, "zeppelin run was started as task %s of %s by %s, and each would start all ranks: start it once (below salloc, in a batch script, or with %s -n 1)", index ? index : "?", n,
+                                 ways[i].by, ways[i].by);
+    }
+    return ZEP_OK;
+}
+
 int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_error *err)
 {
-    int inside = zep_inputs_slurm_job() != NULL;
+    int inside = zep_inputs_slurm_job() != NULL, rc;
 
+    if ((rc = check_alone(err)) < 0)
+        return rc;
     if (!strcmp(job->cluster.where, "slurm") && !inside)
         return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is slurm, but this is no Slurm allocation: `zeppelin submit` hands the job to Slurm; or start it below salloc");
     if (!strcmp(job->cluster.where, "k8s") && !getenv("KUBERNETES_SERVICE_HOST"))
@@ -56,8 +75,12 @@ static void srun_args(struct zep_argv *a, const struct zep_job *job, const char 
     zep_argv_add(a, "--ntasks=%d", nodes * per_node);
     zep_argv_add(a, "--ntasks-per-node=%d", per_node);
     zep_argv_add(a, "--cpus-per-task=%" PRId64, job->cluster.cpus_per_rank);
-    if (job->cluster.gpus_per_node)
+    if (job->cluster.gpus_per_node) {
         zep_argv_add(a, "--gpus-per-node=%" PRId64, job->cluster.gpus_per_node);
+        zep_argv_add(a, "--gpu-bind=none"); /* ranks of a node reach each other's GPUs */
+    }
+    if (getenv("SLURM_STEP_ID")) /* inside a step, which holds what this one needs */
+        zep_argv_add(a, "--overlap");
     zep_argv_add(a, "--distribution=block");
     zep_argv_add(a, "--kill-on-bad-exit=1");
     zep_argv_add(a, "--export=ALL");
@@ -77,7 +100,7 @@ static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const str
         zep_argv_add(a, "ppr:%d:node", l->per_node);
         zep_argv_add(a, "--mca");
         zep_argv_add(a, "plm_slurm_args");
-        zep_argv_add(a, "%s%s--job-name=%s", users ? users : "", users ? " " : "", l->step);
+        zep_argv_add(a, "%s%s--job-name=%s%s", users ? users : "", users ? " " : "", l->step, getenv("SLURM_STEP_ID") ? " --overlap" : "");
     }
     zep_argv_add(a, "--oversubscribe");
     zep_argv_add(a, "--bind-to");

@@ -329,15 +329,30 @@ int zep_runfolder_add_attempt(const char *rundir, const char *backend, const cha
 }
 
 /* In a file of its own: the job may have begun, and run.json is written by whoever holds the lock. */
-int zep_runfolder_set_jobid(const char *rundir, const char *jobid, struct zep_error *err)
+int zep_runfolder_add_jobid(const char *rundir, const char *jobid, struct zep_error *err)
 {
-    struct zep_buf b = ZEP_BUF_INIT;
-    int rc;
+    struct zep_buf b = ZEP_BUF_INIT, name = ZEP_BUF_INIT;
+    char *path = zep_fs_join(rundir, "slurm-job"), *old = NULL;
+    int rc = path ? ZEP_OK : zep_error_nomem(err, "slurm-job"), len = (int)strcspn(jobid, ";");
+    size_t n;
 
+    if (rc == ZEP_OK && zep_fs_exists(path) && (rc = zep_fs_read(path, 1 << 20, &old, &n, err)) == ZEP_OK)
+        zep_buf_puts(&b, old);
     zep_buf_printf(&b, "%s\n", jobid);
-    if ((rc = zep_buf_ok(&b, err)) == ZEP_OK)
+    if (rc == ZEP_OK && (rc = zep_buf_ok(&b, err)) == ZEP_OK)
         rc = write_file(rundir, "slurm-job", b.data, b.len, err);
+    zep_buf_printf(&name, "%.*s", len, jobid);
+    if (!name.failed)
+        index_add(name.data, rundir);
+    if (jobid[len]) {
+        name.len = 0;
+        zep_buf_printf(&name, "%s:%.*s", jobid + len + 1, len, jobid);
+        if (!name.failed)
+            index_add(name.data, rundir);
+    }
+    zep_buf_free(&name);
     zep_buf_free(&b);
-    index_add(jobid, rundir);
+    free(old);
+    free(path);
     return rc;
 }

@@ -29,8 +29,8 @@ int zep_runfolder_info(const char *rundir, struct zep_runinfo *out, struct zep_e
 /* The newest checkpoint's name, "" none; returns its step, -1 none. */
 int64_t zep_runfolder_checkpoint(const char *rundir, char *name_out, size_t size);
 
-/* Remembers the Slurm job that the folder was submitted as, in the file slurm-job and in the index. */
-int zep_runfolder_set_jobid(const char *rundir, const char *jobid, struct zep_error *err);
+/* Remembers a Slurm job that the folder was submitted as, "ID" or "ID;CLUSTER", in the file slurm-job and in the index. */
+int zep_runfolder_add_jobid(const char *rundir, const char *jobid, struct zep_error *err);
 
 /* JOB on the command line: a run folder, or the id of a run (the folder's name) or of a Slurm job in the user's index ($XDG_STATE_HOME/zeppelin/runs). free(). */
 int zep_runfolder_find(const char *word, char **path_out, struct zep_error *err);

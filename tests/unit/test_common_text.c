@@ -155,7 +155,7 @@ START_TEST(encoders)
     } cases[] = {
         {zep_encode_shell, "plain/path-1.0", "plain/path-1.0"}, {zep_encode_shell, "two words", "'two words'"}, {zep_encode_shell, "it's", "'it'\\''s'"}, {zep_encode_shell, "$(rm -rf)", "'$(rm -rf)'"},
         {zep_encode_shell, "", "''"}, {zep_encode_shell, "a\nb", NULL}, {zep_encode_slurm_path, "/a/50%/j", "/a/50%%/j"}, {zep_encode_slurm_path, "a\\b", NULL}, {zep_encode_sbatch, "gpu", "gpu"},
-        {zep_encode_sbatch, "a\nb", NULL}, {zep_encode_xml, "a<b>&\"c\"", "a&lt;b&gt;&amp;&quot;c&quot;"},
+        {zep_encode_sbatch, "a\nb", NULL}, {zep_encode_sbatch, "", "\"\""}, {zep_encode_sbatch, "zep[0-3]", "zep[0-3]"}, {zep_encode_sbatch, "it's a \"b\" #c\\d $(e)", "\"it's a \\\"b\\\" #c\\\\d $(e)\""}, {zep_encode_xml, "a<b>&\"c\"", "a&lt;b&gt;&amp;&quot;c&quot;"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {

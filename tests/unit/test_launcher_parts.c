@@ -51,6 +51,8 @@ START_TEST(batch_script)
 {
     static const char *const sets[] = {"cluster.nodes=4", "cluster.devices=8", "cluster.partition=gpu", "cluster.account=a b", "cluster.time=90m", "cluster.gpus_per_node=8", "cluster.cpus_per_rank=6",
                                        "cluster.grace=120s", "name=big", "cluster.setup=module load mpi"};
+    static const char *const dirs[] = {"/data/50%/it's"};
+    struct zep_sbatch sb = {.zeppelin = "/usr/bin/zeppelin", .dir = dirs[0], .rundir = dirs, .n_run = 1};
     struct zep_buf b = ZEP_BUF_INIT;
     struct zep_job *job;
     struct zep_error err;
@@ -58,7 +60,8 @@ START_TEST(batch_script)
     setenv("ZEPPELIN_SITE", "", 1);
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     ck_assert_msg(zep_job_load(NULL, sets, sizeof sets / sizeof sets[0], &job, &err) == ZEP_OK, "%s", err.text);
-    ck_assert_msg(zep_sbatch_script(job, "/data/50%/it's", "/usr/bin/zeppelin", &b, &err) == ZEP_OK, "%s", err.text);
+    sb.job = job;
+    ck_assert_msg(zep_sbatch_script(&sb, &b, &err) == ZEP_OK, "%s", err.text);
     ck_assert_ptr_nonnull(strstr(b.data, "#!/bin/sh\n"));
     ck_assert_ptr_nonnull(strstr(b.data, "#SBATCH --nodes=4\n#SBATCH --ntasks-per-node=8\n#SBATCH --cpus-per-task=6\n#SBATCH --gpus-per-node=8\n"));
     ck_assert_ptr_nonnull(strstr(b.data, "#SBATCH --time=0-01:30:00\n"));
@@ -69,7 +72,7 @@ START_TEST(batch_script)
     zep_buf_free(&b);
     free(job->cluster.partition);
     job->cluster.partition = strdup("a\nb");
-    ck_assert_int_eq(zep_sbatch_script(job, "/data", "/usr/bin/zeppelin", &b, &err), ZEP_EINVAL);
+    ck_assert_int_eq(zep_sbatch_script(&sb, &b, &err), ZEP_EINVAL);
     zep_buf_free(&b);
     zep_job_free(job);
 }

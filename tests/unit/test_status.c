@@ -11,7 +11,10 @@
 #include "launcher/backend.h"
 #include "launcher/glance.h"
 #include "launcher/slurm_jobs.h"
+#include "launcher/sbatch.h"
 #include "launcher/status.h"
+#include "launcher/submit.h"
+#include "launcher/variants.h"
 
 START_TEST(squeue_lines)
 {
@@ -78,6 +81,57 @@ START_TEST(spans)
 }
 END_TEST
 
+START_TEST(partitions)
+{
+    static const char sinfo[] = "main*|1:00:00|1|4|gpu:h200:2(S:0-1)|down*\nmain*|1:00:00|3|4|gpu:h200:2|idle\nbig|infinite|2|64+|(null)|mixed\nold|2-00:00:00|1|8|gpu:4|drained\n";
+    char text[400];
+
+    zep_submit_fits(sinfo, "", text, sizeof text);
+    ck_assert_str_eq(text, "main (the default): 3 nodes of 4 cores and 2 GPUs (h200), for at most 60 min");
+    zep_submit_fits(sinfo, "big", text, sizeof text);
+    ck_assert_str_eq(text, "big: 2 nodes of 64 cores");
+    zep_submit_fits(sinfo, "old", text, sizeof text);
+    ck_assert_str_eq(text, "old: 0 nodes of 8 cores and 4 GPUs, for at most 2 d 0 h");
+    zep_submit_fits(sinfo, "none", text, sizeof text);
+    ck_assert_ptr_nonnull(strstr(text, "; big: "));
+    zep_submit_fits("nonsense\n|||\n", "", text, sizeof text);
+    ck_assert_str_eq(text, "");
+    ck_assert(zep_submit_limit_s(sinfo, "") == 3600.0);
+    ck_assert(zep_submit_limit_s(sinfo, "big") == 0.0);
+}
+END_TEST
+
+START_TEST(sweeps)
+{
+    static const char *const two[] = {"train.lr=1e-3,3e-3", "train.seed=1,2,3"}, *const none[] = {NULL};
+    static const struct {
+        const char *sweep[2], *error;
+    } bad[] = {
+        {{"train.lr", NULL}, "--sweep 'train.lr': expected KEY=VALUE,VALUE,..., as in train.lr=0.001,0.003"},
+        {{"train.lr=1,", NULL}, "--sweep 'train.lr=1,': an empty value"},
+        {{"train.lr=1", "train.lr=2"}, "--sweep train.lr: given twice"},
+        {{"cluster.nodes=1,2", NULL}, "--sweep cluster.nodes: the jobs of a sweep are one array, which asks Slurm for the same: expected a key of model, data, train, plan, checkpoint or log"},
+    };
+    struct zep_variants v;
+    struct zep_error err;
+
+    ck_assert_int_eq(zep_variants(two, 2, &v, &err), ZEP_OK);
+    ck_assert_int_eq(v.n, 6);
+    ck_assert_str_eq(v.set[0], "train.lr=1e-3");
+    ck_assert_str_eq(v.set[1], "train.seed=1");
+    ck_assert_str_eq(v.set[2 * 5], "train.lr=3e-3");
+    ck_assert_str_eq(v.set[2 * 5 + 1], "train.seed=3");
+    zep_variants_free(&v);
+    ck_assert_int_eq(zep_variants(none, 0, &v, &err), ZEP_OK);
+    ck_assert_int_eq(v.n, 1);
+    zep_variants_free(&v);
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        ck_assert_int_eq(zep_variants(bad[i].sweep, bad[i].sweep[1] ? 2 : 1, &v, &err), ZEP_EINVAL);
+        ck_assert_str_eq(err.text, bad[i].error);
+    }
+}
+END_TEST
+
 static void write_text(const char *dir, const char *name, const char *text)
 {
     char path[500];
@@ -141,6 +195,8 @@ int main(void)
     tcase_add_test(tc, squeue_lines);
     tcase_add_test(tc, words);
     tcase_add_test(tc, spans);
+    tcase_add_test(tc, partitions);
+    tcase_add_test(tc, sweeps);
     tcase_add_test(tc, glance);
     suite_add_tcase(s, tc);
     srunner_run_all(r, CK_NORMAL);
