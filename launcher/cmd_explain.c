@@ -40,7 +40,7 @@ static const struct cli cli = {
 };
 
 #define MAX_RINGS 12 /* that are told one by one */
-#define N_WHAT 6
+#define N_WHAT 7
 
 struct args {
     struct zep_predict_args p;
@@ -115,10 +115,16 @@ static void scale(double *x, int n, double by)
         x[i] *= by;
 }
 
+static void scale_ups(struct zep_view *v, double by)
+{
+    for (int i = 0; i < v->n_up; i++)
+        v->up[i].bw *= by;
+}
+
 static int ask_all(const struct args *a, struct zep_comparison *c, struct what what[N_WHAT], struct zep_error *err)
 {
     struct zep_cost kept = c->cost;
-    int rc;
+    int rc, n_up;
 
     what[0].text = "NICs of twice the bandwidth";
     scale(c->view->nic_bw, c->view->n_nic, 2);
@@ -152,6 +158,13 @@ static int ask_all(const struct args *a, struct zep_comparison *c, struct what w
     what[4].is_capacity = 1;
     if (rc == ZEP_OK)
         rc = again(a, c, c->capacity + c->capacity / 2, &what[4].step_s, err);
+    what[6].text = "twice the bandwidth of the links above leaf switches";
+    zep_view_unknown_links(c->view, &n_up);
+    if (rc == ZEP_OK && n_up) {
+        scale_ups(c->view, 2);
+        rc = again(a, c, c->capacity, &what[6].step_s, err);
+        scale_ups(c->view, 0.5);
+    }
     what[5].text = "gradients of keys and values that travel in half the bytes (bf16)";
     if (rc == ZEP_OK) {
         c->cost.dkv_row /= 2;
@@ -274,6 +287,15 @@ static void put_thresholds(const struct zep_comparison *c, struct zep_buf *b)
                        hides_from(c->cost.attn_bwd_s, c->cost.kv_row + c->cost.dkv_row, nics), n, hides_from(c->cost.attn_fwd_s, c->cost.kv_row, v->nic_bw[v->dev_nic[0] >= 0 ? v->dev_nic[0] : v->node_nic0[0]]));
 }
 
+/* A link that is in use for most of a pass is what bounds it, whatever devices do. */
+static void put_bound_of_links(const struct zep_comparison *c, const struct zep_sim_pass *q, int pass, struct zep_buf *b)
+{
+    if (q->busiest_up < 0 || q->up_busy_s < q->nic_busy_s)
+        return;
+    zep_buf_printf(b, "  %s: %s uplink of switch %s, in use for %.0f %% of the pass\n", pass ? "backward" : "forward", q->up_busy_s > 0.8 * q->time_s ? "the bound is the" : "the busiest link is the", c->view->up[q->busiest_up].name,
+                   100 * q->up_busy_s / q->time_s);
+}
+
 static int put_bounds(const struct zep_comparison *c, const struct zep_prediction *r, struct zep_buf *b, struct zep_error *err)
 {
     const struct zep_sim *s = r->sim;
@@ -288,6 +310,7 @@ static int put_bounds(const struct zep_comparison *c, const struct zep_predictio
         zep_buf_printf(b, "  %s: devices compute %.0f %% of the time on average, the busiest %.0f %%; the critical path has ", p ? "backward" : "forward", 100 * q->compute_mean_s / q->time_s, 100 * q->compute_max_s / q->time_s);
         rc = zep_sim_critical_text(q, b, err);
         zep_buf_puts(b, "\n");
+        put_bound_of_links(c, q, p, b);
     }
     zep_buf_printf(b, "  memory: %.1f of %.1f GB on the fullest device\n", s->mem_bytes / 1e9, s->mem_limit / 1e9);
     return rc;

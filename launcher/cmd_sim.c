@@ -216,6 +216,8 @@ static void put_pass(const struct zep_comparison *c, const struct zep_prediction
             node++;
         zep_buf_printf(b, "  the busiest NIC, %d of node %s, is in use for %.0f %% of the pass; %.3g MB go between nodes\n", p->busiest_nic - c->view->node_nic0[node], c->topo->node[node].id, 100 * p->nic_busy_s / p->time_s, p->net_bytes / 1e6);
     }
+    if (p->busiest_up >= 0)
+        zep_buf_printf(b, "  the busiest uplink, of switch %s, is in use for %.0f %% of the pass\n", c->view->up[p->busiest_up].name, 100 * p->up_busy_s / p->time_s);
 }
 
 static int put_detail(const struct zep_comparison *c, const struct zep_prediction *r, struct zep_buf *b, struct zep_error *err)

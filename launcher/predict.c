@@ -352,9 +352,11 @@ int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, st
             for (int p = 0; p < 2; p++) {
                 const struct zep_sim_pass *s = &r->sim->pass[p];
 
-                json_object_set_new(o, names[p], json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layer_s", s->time_s, "linear_s", s->linear_s, "remap_in_s", s->remap_in_s, "attention_s", s->attn_s,
+                json_object_set_new(o, names[p], json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layer_s", s->time_s, "linear_s", s->linear_s, "remap_in_s", s->remap_in_s, "attention_s", s->attn_s,
                                                            "remap_out_s", s->remap_out_s, "compute_max_s", s->compute_max_s, "compute_mean_s", s->compute_mean_s, "wait_network_s", s->wait_net_s, "wait_node_s", s->wait_node_s,
-                                                           "nic_busy_s", s->nic_busy_s, "port_busy_s", s->port_busy_s));
+                                                           "nic_busy_s", s->nic_busy_s, "port_busy_s", s->port_busy_s, "uplink_busy_s", s->up_busy_s));
+                if (s->busiest_up >= 0)
+                    json_object_set_new(json_object_get(o, names[p]), "busiest_uplink", json_string(c->view->up[s->busiest_up].name));
             }
             if (zep_speed_up(c, r, "te-cp") > 0)
                 json_object_set_new(o, "over_te_cp", json_real(zep_speed_up(c, r, "te-cp")));

@@ -148,10 +148,12 @@ int zep_problem_costs(const char *model_name, const char *device, const struct z
 int zep_problem_speeds(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, int quiet, struct zep_view *view, struct zep_error *err)
 {
     struct zep_buf words = ZEP_BUF_INIT;
-    int rc = zep_view_set_speeds(view, topo, &cost->engine, cost->tp, !device, &words, err);
+    int known, rc = zep_view_set_speeds(view, topo, &cost->engine, cost->tp, !device, &words, err);
 
     if (rc == ZEP_OK && !quiet && words.len)
         zep_log(ZEP_LOG_INFO, "not all alike: %s", words.data);
     zep_buf_free(&words);
+    if (rc == ZEP_OK && !quiet && zep_view_unknown_links(view, &known))
+        zep_log(ZEP_LOG_INFO, "links above leaf switches%s are not modelled: their bandwidth is not known (uplink_bandwidth in topology.yaml, uplink: of --synthetic)", known ? ", some of them," : "");
     return rc;
 }

@@ -122,6 +122,22 @@ static int add_span(struct sim_state *s, const struct zep_sim_span *span, int32_
 
 /* --- transfers --- */
 
+/* A transfer takes its turn on a link. t: when the last of its links is done with it; behind: the transfer that it waited for there, where it did. */
+static inline void use(const struct sim_state *s, struct sim_res *res, double bytes, double *t, int32_t *behind)
+{
+    double begin = s->now, need = bytes / res->bw;
+
+    if (res->free_s > s->now)
+        begin = res->free_s;
+    res->free_s = begin + need;
+    res->busy_s += need;
+    if (res->free_s > *t) {
+        *t = res->free_s;
+        if (begin > s->now && res->last >= 0)
+            *behind = res->last;
+    }
+}
+
 /* Both ends are ready: when it is done. */
 static int transfer(struct sim_state *s, struct sim_route *r, double bytes, int step, int32_t pred, double *t_out, int32_t *span_out)
 {
@@ -130,20 +146,10 @@ static int transfer(struct sim_state *s, struct sim_route *r, double bytes, int 
     struct zep_sim_span span = {.t0 = s->now, .dev = r->src, .peer = r->dst, .ring = -1, .step = step, .pred = pred, .kind = r->net ? ZEP_SPAN_XFER_NET : ZEP_SPAN_XFER_NODE, .bytes = bytes};
     int rc;
 
-    for (int i = 0; i < r->n_res; i++) {
-        struct sim_res *res = &s->p->res[r->res[i]];
-        double begin = s->now, need = bytes / res->bw;
-
-        if (res->free_s > s->now)
-            begin = res->free_s;
-        res->free_s = begin + need;
-        res->busy_s += need;
-        if (res->free_s > t) {
-            t = res->free_s;
-            if (begin > s->now && res->last >= 0)
-                behind = res->last;
-        }
-    }
+    for (int i = 0; i < r->n_res; i++)
+        use(s, &s->p->res[r->res[i]], bytes, &t, &behind);
+    for (int i = r->up0; i < r->up0 + r->n_up; i++)
+        use(s, &s->p->res[s->p->up_res[i]], bytes, &t, &behind);
     span.t1 = *t_out = t + r->latency_s;
     if (behind >= 0 && s->out->span[behind].t1 <= span.t1)
         span.pred = behind;
@@ -151,6 +157,8 @@ static int transfer(struct sim_state *s, struct sim_route *r, double bytes, int 
         return rc;
     for (int i = 0; i < r->n_res && s->keep; i++)
         s->p->res[r->res[i]].last = *span_out;
+    for (int i = r->up0; i < r->up0 + r->n_up && s->keep; i++)
+        s->p->res[s->p->up_res[i]].last = *span_out;
     *(r->net ? &s->out->net_bytes : &s->out->node_bytes) += bytes;
     s->out->n_xfer++;
     return ZEP_OK;
@@ -376,7 +384,7 @@ static void summarise(struct sim_state *s, double *dev_busy)
     const struct dev_state *last;
     double sum = 0, work = 0, speed = 0;
 
-    out->busiest_nic = -1;
+    out->busiest_nic = out->busiest_up = -1;
     for (int d = 0; d < s->p->plan->n_dev; d++) {
         if (s->dev[d].t_end > out->time_s) {
             out->time_s = s->dev[d].t_end;
@@ -403,6 +411,11 @@ static void summarise(struct sim_state *s, double *dev_busy)
 
         if (i < 2 * v->n_dev) {
             out->port_busy_s = busy > out->port_busy_s ? busy : out->port_busy_s;
+        } else if (i >= 2 * v->n_dev + 2 * v->n_nic) {
+            if (busy > out->up_busy_s) {
+                out->up_busy_s = busy;
+                out->busiest_up = (i - 2 * v->n_dev - 2 * v->n_nic) % v->n_up;
+            }
         } else if (busy > out->nic_busy_s) {
             out->nic_busy_s = busy;
             out->busiest_nic = (i - 2 * v->n_dev) % v->n_nic;

@@ -1,9 +1,11 @@
 /* The simulator (design, section 5): event-driven over the operations of the schedules of all devices, forward and backward, for one layer, and from it the training step.
  *
- * Resources: the compute of each plan device; its port to its node, out and in; each NIC, out and in. Links above the NICs are not in it. A transfer
+ * Resources: the compute of each plan device; its port to its node, out and in; each NIC, out and in; the links up from leaf switches, and from parts of the fabric above them (topology/view_links.c), up and down,
+ * where their bandwidth is known. A transfer
  * begins when both ends have posted their groups and every earlier transfer on a resource has its turn first; it uses a resource for bytes / bandwidth, all of its resources at once (cut
  * through), and ends one latency after the last of them is done with it. Operations run as the executor runs them: compute from the first queue whose head is ready (inter-node, intra-node,
- * local), groups of a lane in order. Between nodes a message uses the NICs of its two ends, inside a node their ports.
+ * local), groups of a lane in order. Between nodes a message uses the NICs of its two ends and all links between
+ * the switches that these hang on, up from the sender's side and down to the receiver's; inside a node the ports of its two ends.
  *
  * A layer begins with its linear modules on every device. A step is n_layer layers, forward and backward, each begun by all devices together; the output head; the exchange of gradients and
  * parameters, which where the engine overlaps them takes the NICs while a layer computes: a layer lasts at least as long as its own transfers and the exchange need on the busiest node; what remains at
@@ -37,8 +39,8 @@ struct zep_sim_pass {
     double wait_net_s, wait_node_s, wait_remap_s; /* of the device that is done last: compute stood still for transfers */
     int last_dev;
     double net_bytes, node_bytes;        /* sent between nodes, inside nodes */
-    double nic_busy_s, port_busy_s;      /* of the busiest */
-    int busiest_nic;                     /* -1 none */
+    double nic_busy_s, port_busy_s, up_busy_s; /* of the busiest */
+    int busiest_nic, busiest_up;         /* a NIC; a part of a fabric (struct zep_view_up); -1 none */
     int64_t n_op, n_xfer;
     int n_span;                          /* with opts.spans */
     struct zep_sim_span *span;

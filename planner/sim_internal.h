@@ -28,6 +28,7 @@ struct sim_route { /* transfers of one lane from one device to another */
     int32_t lane, src, dst;
     int32_t n_res, net;
     int32_t res[SIM_MAX_RES];
+    int32_t up0, n_up; /* range in up_res: links above the NICs */
     double latency_s;
     /* while running: halves that wait, all of one side */
     int32_t head, tail; /* pend + 1 */
@@ -60,7 +61,9 @@ struct sim_pass { /* one pass of all devices */
     struct sim_route *route;
     int32_t *bucket;   /* route + 1 */
     int n_res;
-    struct sim_res *res; /* ports out [n_dev], in [n_dev], NICs out [n_nic], in [n_nic] */
+    struct sim_res *res; /* ports out [n_dev], in [n_dev], NICs out [n_nic], in [n_nic], links up from parts of fabrics [n_up], down into them [n_up] */
+    int n_up_res, cap_up_res;
+    int32_t *up_res;
     double *ring_own, *ring_other, *ring_rest; /* [n_ring] seconds of a step with the own block, with another's, with all others' that were gathered */
     double *buf_bytes; /* [n_dev] of blocks that are not the device's own */
     struct zep_error *err;

@@ -37,13 +37,15 @@ static int make_resources(struct sim_pass *p)
 {
     const struct zep_view *v = p->view;
 
-    p->n_res = 2 * v->n_dev + 2 * v->n_nic;
+    p->n_res = 2 * v->n_dev + 2 * v->n_nic + 2 * v->n_up;
     if (!(p->res = zep_calloc((size_t)p->n_res + 1, sizeof *p->res)))
         return zep_error_nomem(p->err, "simulation");
     for (int d = 0; d < v->n_dev; d++)
         p->res[d].bw = p->res[v->n_dev + d].bw = port_bw(p, d);
     for (int c = 0; c < v->n_nic; c++)
         p->res[2 * v->n_dev + c].bw = p->res[2 * v->n_dev + v->n_nic + c].bw = v->nic_bw[c];
+    for (int u = 0; u < v->n_up; u++)
+        p->res[2 * v->n_dev + 2 * v->n_nic + u].bw = p->res[2 * v->n_dev + 2 * v->n_nic + v->n_up + u].bw = v->up[u].unknown ? 0 : v->up[u].bw;
     for (int i = 0; i < p->n_res; i++)
         p->res[i].last = -1;
     return ZEP_OK;
@@ -63,6 +65,24 @@ static int nic_of(const struct zep_view *v, int dev)
             return nic;
     }
     return n ? v->node_nic0[node] : -1;
+}
+
+/* Links above the leaf switches, as far as their bandwidth is known. */
+static int add_ups(struct sim_pass *p, struct sim_route *r)
+{
+    const struct zep_view *v = p->view;
+    int nic0 = 2 * v->n_dev, first = nic0 + 2 * v->n_nic, list[2][ZEP_VIEW_MAX_LEVEL], n[2], rc;
+
+    zep_view_path(v, r->res[0] - nic0, r->res[1] - nic0 - v->n_nic, list[0], &n[0], list[1], &n[1]);
+    if ((rc = grow((void **)&p->up_res, p->n_up_res, n[0] + n[1], &p->cap_up_res, sizeof *p->up_res, p->err)) < 0)
+        return rc;
+    r->up0 = p->n_up_res;
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < n[way]; i++)
+            if (p->res[first + list[way][i]].bw > 0)
+                p->up_res[p->n_up_res++] = first + way * v->n_up + list[way][i];
+    r->n_up = p->n_up_res - r->up0;
+    return ZEP_OK;
 }
 
 static int fill_route(struct sim_pass *p, struct sim_route *r)
@@ -90,7 +110,7 @@ static int fill_route(struct sim_pass *p, struct sim_route *r)
         r->res[end] = 2 * v->n_dev + (end ? v->n_nic : 0) + nic;
     }
     r->latency_s = v->net_latency_s;
-    return ZEP_OK;
+    return v->n_up ? add_ups(p, r) : ZEP_OK;
 }
 
 static uint32_t route_hash(int lane, int src, int dst)
@@ -318,6 +338,7 @@ void sim_unload(struct sim_pass *p)
     free(p->route);
     free(p->bucket);
     free(p->res);
+    free(p->up_res);
     free(p->ring_own);
     free(p->ring_other);
     free(p->ring_rest);

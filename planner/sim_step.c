@@ -25,6 +25,34 @@ void zep_sim_free(struct zep_sim *sim)
     free(sim);
 }
 
+static int is_inside(const struct zep_view *v, int part, int nic)
+{
+    for (int u = v->nic_up[nic]; u >= 0; u = v->up[u].parent)
+        if (u == part)
+            return 1;
+    return 0;
+}
+
+/* What of a node's part of the exchange leaves a part of the fabric, and comes into it. Nodes form rings in the order of the tree, one for each NIC: a ring crosses the links of a part once in each direction, unless all
+ * nodes have a NIC in the part: then the rings of these NICs stay in it. */
+static double crossing_share(const struct zep_view *v, int part)
+{
+    double most = 0;
+    int all = 1;
+
+    for (int n = 0; n < v->n_node; n++) {
+        double sum = 0, own = 0;
+
+        for (int c = v->node_nic0[n]; c < v->node_nic0[n + 1]; c++) {
+            sum += v->nic_bw[c];
+            own += is_inside(v, part, c) ? v->nic_bw[c] : 0;
+        }
+        all &= own > 0;
+        most = sum > 0 ? max2(most, own / sum) : most;
+    }
+    return all ? 0 : most;
+}
+
 /* How long a node's links need to reduce-scatter or all-gather n bytes of each plan device's parameters over all of them: each device sends its share of the other ones' parts once, between nodes what
  * crosses is shared by the node's NICs. */
 static double exchange_s(const struct sim_pass *p, double bytes)
@@ -42,13 +70,16 @@ static double exchange_s(const struct sim_pass *p, double bytes)
         if (v->node_dev0[n + 1] - v->node_dev0[n] > 1 && port > 0)
             worst = max2(worst, part / port);
     }
+    for (int u = 0; u < v->n_up && v->n_node > 1; u++)
+        if (v->up[u].bw > 0 && !v->up[u].unknown)
+            worst = max2(worst, part * crossing_share(v, u) / v->up[u].bw);
     return worst;
 }
 
 /* Busiest link between nodes, or ports where there is one node. */
 static double link_busy(const struct sim_pass *p, const struct zep_sim_pass *pass)
 {
-    return p->view->n_node > 1 ? pass->nic_busy_s : pass->port_busy_s;
+    return p->view->n_node > 1 ? max2(pass->nic_busy_s, pass->up_busy_s) : pass->port_busy_s;
 }
 
 static void compose(const struct sim_pass *p, double link[2], struct zep_sim *sim)

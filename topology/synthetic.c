@@ -11,15 +11,15 @@
 
 struct desc {
     int64_t nodes, dev, nic, leaf, mem;
-    double nvlink, net, lat, netlat;
+    double nvlink, net, lat, netlat, uplink;
     enum zep_dev_kind kind;
     const char *model;
     enum zep_source source; /* of what was said */
     unsigned said;          /* bit by key */
 };
 
-enum { KEY_NODES, KEY_DEV, KEY_NIC, KEY_NVLINK, KEY_NET, KEY_LEAF, KEY_KIND, KEY_MEM, KEY_LAT, KEY_NETLAT, N_KEY };
-static const char *const key_names[] = {"nodes", "dev", "nic", "nvlink", "net", "leaf", "kind", "mem", "lat", "netlat", NULL};
+enum { KEY_NODES, KEY_DEV, KEY_NIC, KEY_NVLINK, KEY_NET, KEY_LEAF, KEY_KIND, KEY_MEM, KEY_LAT, KEY_NETLAT, KEY_UPLINK, N_KEY };
+static const char *const key_names[] = {"nodes", "dev", "nic", "nvlink", "net", "leaf", "kind", "mem", "lat", "netlat", "uplink", NULL};
 
 static int parse_value(struct desc *d, int key, const char *value, struct zep_error *err)
 {
@@ -38,6 +38,8 @@ static int parse_value(struct desc *d, int key, const char *value, struct zep_er
         return zep_parse_bandwidth(value, &d->net, err);
     case KEY_MEM:
         return zep_parse_size(value, &d->mem, err);
+    case KEY_UPLINK:
+        return zep_parse_bandwidth(value, &d->uplink, err);
     case KEY_LAT:
         return zep_parse_time(value, &d->lat, err);
     case KEY_NETLAT:
@@ -64,7 +66,7 @@ static int parse_word(struct desc *d, char *word, struct zep_error *err)
     if (key == N_KEY) {
         near = zep_nearest(word, key_names);
         return near ? zep_error_set(err, ZEP_EINVAL, "unknown key '%s' (did you mean '%s'?)", word, near)
-                    : zep_error_set(err, ZEP_EINVAL, "unknown key '%s': expected nodes, dev, nic, nvlink, net, leaf, kind, mem, lat or netlat", word);
+                    : zep_error_set(err, ZEP_EINVAL, "unknown key '%s': expected nodes, dev, nic, nvlink, net, leaf, kind, mem, lat, netlat or uplink", word);
     }
     if (d->said & 1u << key)
         return zep_error_set(err, ZEP_EINVAL, "'%s' is given twice", word);
@@ -133,6 +135,7 @@ static int add_tree(struct zep_topo *topo, const struct desc *d)
         for (int64_t k = i * per; k < (i + 1) * per && k < d->nodes; k++)
             if (zep_switch_add_node(s, (int)k) < 0)
                 return ZEP_ENOMEM;
+        s->uplink_bw = n_leaf > 1 ? fact(d, KEY_UPLINK, d->uplink) : (struct zep_fact){0};
         if (n_leaf > 1 && zep_switch_add_parent(s, (int)n_leaf) < 0)
             return ZEP_ENOMEM;
     }

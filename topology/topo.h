@@ -184,7 +184,7 @@ int zep_topo_assign_nics(struct zep_topo *topo, struct zep_error *err);
 
 /* --- sources: topology/source.h has the registry; these are called by name --- */
 /* "nodes:2 dev:4 nic:2 nvlink:200GB/s net:200Gb/s": keys nodes, dev (devices a node), nic (NICs a node), nvlink (a device's bandwidth in the node), net (a NIC's),
- * leaf (nodes under one leaf switch; default: all), kind (gpu, cpu; default gpu), mem (per device), lat, netlat (latencies). Source of all facts: USER; defaults: DEFAULT. */
+ * leaf (nodes under one leaf switch; default: all), uplink (of all links up from a leaf switch; default: unknown), kind (gpu, cpu; default gpu), mem (per device), lat, netlat (latencies). Source of all facts: USER; defaults: DEFAULT. */
 int zep_topo_synthetic(const char *text, struct zep_topo **topo_out, struct zep_error *err);
 int zep_topo_preset(const char *name, int n_node, struct zep_topo **topo_out, struct zep_error *err); /* preset.c has the table */
 /* topology.yaml, "zeppelin-topology/1.0" */
@@ -241,6 +241,18 @@ int zep_topo_tree_order(const struct zep_topo *topo, int *order, struct zep_erro
 const char *zep_source_name(enum zep_source s);
 
 /* --- the planner's view: devices and nodes as plain arrays --- */
+#define ZEP_VIEW_MAX_LEVEL 16
+
+/* A part of a fabric: a leaf switch, or the switches up to a level that are connected with each other, and the links that lead up from it, all together. */
+struct zep_view_up {
+    char *name;   /* its switch, the first of several */
+    int n_switch; /* that have links up, at its level; 0: none lead up from here */
+    double bw;    /* bytes/s in each direction, of all of them; 0 where unknown */
+    int unknown;  /* of one of them it is not known */
+    int parent;   /* the part of the next level that it is in, -1 */
+    int level;
+};
+
 struct zep_view {
     int n_node, n_dev, n_nic;
     int *node_dev0;   /* [n_node + 1]: devices of node i are [node_dev0[i], node_dev0[i+1]) */
@@ -252,6 +264,9 @@ struct zep_view {
     double *nic_bw;   /* [n_nic] bytes/s, less where the NIC is marked slow; 0 unknown */
     double *dev_speed;   /* [n_dev] of computing (zep_view_speed), 1 = as its costs say; of a group the slowest member's. Models of devices are not in it (zep_view_set_speeds, planner/cost.h, puts them in) */
     int64_t *dev_mem;    /* [n_dev] bytes, of a group tp times its smallest member's; 0 unknown (zep_view_mem) */
+    int n_up;
+    struct zep_view_up *up; /* [n_up] */
+    int *nic_up;            /* [n_nic] the part that the NIC's cable ends in, -1 unknown; NULL: all unknown */
     double net_latency_s, dev_latency_s; /* 0 unknown */
 };
 
@@ -259,6 +274,10 @@ struct zep_view {
  * offers CPU rank slots (one a core) where dev_per_node asks for them. tp > 1: a view device is a group of tp devices, with bandwidths summed. Owned by the caller. */
 int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int tp, struct zep_view **view_out, struct zep_error *err);
 void zep_view_free(struct zep_view *view);
+/* The parts whose links up a transfer from one NIC to another takes, and those whose links it takes down; each array has ZEP_VIEW_MAX_LEVEL places. 0: no way is known. */
+int zep_view_path(const struct zep_view *view, int nic_a, int nic_b, int *up_out, int *n_up_out, int *down_out, int *n_down_out);
+/* Parts whose links are not known though transfers between the view's nodes may take them; how many are known. */
+int zep_view_unknown_links(const struct zep_view *view, int *n_known_out);
 /* A view made by hand may lack these arrays: all are of speed 1, their memory unknown. */
 static inline double zep_view_speed(const struct zep_view *view, int dev)
 {

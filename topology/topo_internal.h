@@ -28,6 +28,8 @@ int zep_same_pci(const char *a, const char *b);
 /* "0000:17:00.0", also with a port ("0000:17:00.0/2") */
 int zep_is_pci(const char *key);
 
+/* view_links.c: up and nic_up of a view that is complete otherwise. */
+int zep_view_add_links(struct zep_view *view, const struct zep_topo *topo, struct zep_error *err);
 /* Levels from the leaves up; a cycle is an error. */
 int zep_fabric_set_levels(struct zep_fabric *f, struct zep_error *err);
 

@@ -18,6 +18,10 @@ void zep_view_free(struct zep_view *v)
     free(v->nic_bw);
     free(v->dev_speed);
     free(v->dev_mem);
+    for (int i = 0; i < v->n_up; i++)
+        free(v->up[i].name);
+    free(v->up);
+    free(v->nic_up);
     free(v);
 }
 
@@ -142,6 +146,8 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
     for (int i = 0; i < n_node; i++)
         fill_node(v, &topo->node[i], i, dev_per_node ? dev_per_node : zep_node_slots(&topo->node[i]) / tp, tp);
     fill_leaves(v, topo);
+    if ((rc = zep_view_add_links(v, topo, err)) < 0)
+        goto err_view;
     v->net_latency_s = topo->net_latency_s.value;
     v->dev_latency_s = topo->dev_latency_s.value;
     *view_out = v;

@@ -264,4 +264,15 @@ like "$out" "^capacity [0-9]+ to 16384 tokens a device" "and shown"
 step() { "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method packed-dp,static-cp --csv "$@" 2>slow.err | sed -n 's/^static-cp,\([^,]*\),.*/\1/p'; }
 ok "$(awk -v a="$(step)" -v b="$(step --slow '*=0.5')" 'BEGIN { exit !(a > 0 && b > 1.3 * a && b < 2.01 * a) }'; echo $?)" "all at half their speed: up to twice as long"
 like "$(cat slow.err)" "not all alike: 16 devices with a speed of their own, the slowest at 0.5 of what they should be" "and it is said"
+# --- links above leaf switches ---
+tree=(--device h100 --model llama-3b --dist "arxiv:tokens=64k,seed=1" --method te-cp)
+run "$zeppelin" sim --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s' "${tree[@]}"
+like "$err" "links above leaf switches are not modelled: their bandwidth is not known \\(uplink_bandwidth in topology.yaml, uplink: of --synthetic\\)" "not known: said"
+unlike "$out" "uplink" "and not shown"
+run "$zeppelin" sim --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s uplink:100Gb/s' "${tree[@]}"
+unlike "$err" "not modelled" "known: nothing to say"
+like "$out" "the busiest uplink, of switch leaf0, is in use for 9[0-9] % of the pass" "but how busy they are"
+run "$zeppelin" explain --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s uplink:100Gb/s' "${tree[@]}"
+like "$out" "backward: the bound is the uplink of switch leaf0, in use for 9[0-9] % of the pass" "what bounds"
+like "$out" "[0-9.]+ % shorter: twice the bandwidth of the links above leaf switches" "and what helps"
 done_testing

@@ -63,7 +63,7 @@ static const struct {
     {"nodes:two", "nodes: 'two': expected a whole number"},
     {"nodes:2 nodes:2", "'nodes' is given twice"},
     {"nodes:2 node:2", "unknown key 'node' (did you mean 'nodes'?)"},
-    {"nodes:2 zzzz:2", "unknown key 'zzzz': expected nodes, dev, nic, nvlink, net, leaf, kind, mem, lat or netlat"},
+    {"nodes:2 zzzz:2", "unknown key 'zzzz': expected nodes, dev, nic, nvlink, net, leaf, kind, mem, lat, netlat or uplink"},
     {"nodes:2 kind:tpu", "kind: 'tpu': expected gpu or cpu"},
 };
 
