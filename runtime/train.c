@@ -3,11 +3,13 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/arena.h"
 #include "common/clock.h"
+#include "common/digest.h"
 #include "planner/cost.h"
 #include "planner/workload.h"
 #include "runtime/agree.h"
@@ -101,6 +103,28 @@ static int set_costs(struct zep_train *t, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* Everything of the costs that plans depend on. */
+static uint64_t digest_costs(const struct zep_cost *c)
+{
+    const double all[] = {c->attn_fwd_s, c->attn_bwd_s, c->linear_fwd_s, c->linear_bwd_s, c->tp_fwd_s, c->tp_bwd_s, c->head_fwd_s, c->head_bwd_s, c->tile, c->launch_s, c->mem_bw, c->q_row, c->kv_row, c->dkv_row,
+                          c->layer_params, c->other_params, c->grad_bytes, c->param_bytes, c->state_bytes, c->optim_bytes, c->token_bytes, c->mem_bytes, c->engine.port_bw, c->engine.overlap_grad, c->model.n_layer};
+
+    return zep_digest(all, sizeof all, 0);
+}
+
+/* Collective. A file that is another one on some ranks is named, before plans differ by it. */
+static int agree_costs(struct zep_train *t, int rc, struct zep_error *err)
+{
+    char what[300];
+
+    if (!*t->job->plan.device)
+        return rc;
+    if ((rc = zep_agree(t->comm, rc, err)) < 0)
+        return rc;
+    snprintf(what, sizeof what, "what plan.device '%.200s' says (its digest)", t->job->plan.device);
+    return zep_agree_value(t->comm, digest_costs(&t->cost), what, err);
+}
+
 static int open_ahead(struct zep_train *t, struct zep_error *err)
 {
     const struct zep_job *job = t->job;
@@ -128,7 +152,11 @@ int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct
     t->set = set;
     t->heldout = heldout;
     t->capacity = choose_capacity(job, view->n_dev);
-    if ((rc = set_costs(t, err)) < 0 || (rc = zep_model_shape_from_job(job, &shape, err)) < 0 || (rc = zep_model_new(&shape, kernels, &t->model, err)) < 0)
+    if ((rc = agree_costs(t, set_costs(t, err), err)) < 0) {
+        zep_train_free(t);
+        return rc;
+    }
+    if ((rc = zep_model_shape_from_job(job, &shape, err)) < 0 || (rc = zep_model_new(&shape, kernels, &t->model, err)) < 0)
         goto out;
     es = (struct zep_exec_shape){shape.n_layer, shape.n_head, shape.n_head_kv, shape.head_dim};
     if ((rc = zep_exec_new(comm, kernels, &es, &t->exec, err)) < 0)

@@ -484,4 +484,16 @@ run timeout 60 mpirun -np 4 ./mixed --ranks 4 "$tmp/mixed-run"
 is "$(sed -n 's/.*"status": "\(.*\)",/\1/p' mixed-run/outcome.json)" "$(sed -n 's/.*"status": "\(.*\)",/\1/p' "$whole/outcome.json")" "ranks with plain, avx2 and avx512 kernels in one job make the same plans"
 close "$whole" mixed-run 12
 ok $? "and train to the same losses"
+# a device file that is another one on some ranks
+mkdir side0 side1
+cp -r mixed-run side-run
+rm -rf side-run/checkpoints/* side-run/metrics.jsonl side-run/outcome.json
+for i in 0 1; do
+    printf 'format: zeppelin-device/1.0\nflops: %s00e9\nattention_forward: 0.5\nattention_backward: 0.5\nlinear: 0.5\nmemory: 4GB\nmemory_bandwidth: 20GB/s\nport_bandwidth: 5GB/s\n' $((i + 1)) >side$i/device.yaml
+done
+sed -i 's|^\( *\)device: .*|\1device: ./device.yaml|' side-run/job.yaml
+printf '#!/bin/sh\ncd "%s/side$((OMPI_COMM_WORLD_RANK / 2))" || exit 1\nexec "%s/zeppelin-rank" "$@"\n' "$tmp" "$build" >apart
+chmod +x apart
+run timeout 60 mpirun -np 4 ./apart --ranks 4 "$tmp/side-run"
+like "$(cat side-run/outcome.json)$out$err" "what plan.device './device.yaml' says \\(its digest\\) differs from rank 0's [0-9a-f]+ on 2 ranks: 2 \\([0-9a-f]+\\) 3 \\([0-9a-f]+\\)" "a device file that differs on some ranks is named"
 done_testing
