@@ -206,6 +206,7 @@ static void put_ring(const struct zep_comparison *c, const struct zep_plan *plan
 {
     const struct zep_plan_ring *r = &plan->ring[i];
     int64_t lo = INT64_MAX, hi = 0, sum = 0;
+    char heads[80] = "";
     int nodes = 1, fewer;
 
     for (int m = r->member0 + 1; m < r->member0 + r->n_member; m++)
@@ -221,9 +222,11 @@ static void put_ring(const struct zep_comparison *c, const struct zep_plan *plan
     zep_buf_printf(b, "  ring %d: %d sequence%s of %" PRId64, i, r->n_seq, r->n_seq == 1 ? "" : "s", lo);
     if (hi > lo)
         zep_buf_printf(b, " to %" PRId64, hi);
+    if (r->heads)
+        snprintf(heads, sizeof heads, r->n_member == r->heads ? "heads exchanged among %d" : "heads exchanged in groups of %d, %s ring of groups", r->heads, zep_form_names[r->form]);
     zep_buf_printf(b, " tokens over %d devices (", r->n_member);
     put_devices(plan, r, b);
-    zep_buf_printf(b, ")%s, %s ring: ", nodes > 1 ? " of several nodes" : "", zep_form_names[r->form]);
+    zep_buf_printf(b, ")%s, %s%s: ", nodes > 1 ? " of several nodes" : "", r->heads ? "" : zep_form_names[r->form], r->heads ? heads : " ring");
     if (fewer < 1 || on(c, hi, fewer) <= spread_s * 1.02)
         zep_buf_printf(b, "on %d the longest would take %.1f ms of the %.1f ms that a perfect spread takes; together with the others this was faster", fewer < 1 ? 1 : fewer, 1e3 * on(c, hi, fewer < 1 ? 1 : fewer), 1e3 * spread_s);
     else
@@ -345,7 +348,7 @@ static int to_json(const struct zep_comparison *c, const struct zep_prediction *
             json_array_append_new(m, json_integer(r->plan->member[g->member0 + k]));
         for (int k = g->seq0; k < g->seq0 + g->n_seq; k++)
             json_array_append_new(len, json_integer((json_int_t)r->plan->seq[r->plan->ring_seq[k]].len));
-        json_array_append_new(rings, json_pack("{s:s, s:o, s:o}", "form", zep_form_names[g->form], "devices", m, "lengths", len));
+        json_array_append_new(rings, json_pack("{s:s, s:i, s:o, s:o}", "form", zep_form_names[g->form], "heads", g->heads, "devices", m, "lengths", len));
     }
     for (int i = 0; i < N_WHAT; i++)
         if (what[i].step_s > 0)

@@ -278,13 +278,13 @@ static int prove(const struct zep_plan *plan, struct zep_error *err)
 static void put_bytes(const struct args *a, const struct zep_plan *plan, struct zep_buf *b)
 {
     struct zep_plan_stats st;
-    double kv = 2.0 * (double)a->kv_heads * (double)a->head_dim * 2;
+    double kv = 2.0 * (double)a->kv_heads * (double)a->head_dim * 2, head = kv + 2.0 * (double)a->heads * (double)a->head_dim * 2; /* q, k, v and o */
 
     zep_plan_stats(plan, &st);
     zep_buf_printf(b, "\nwith %" PRId64 " heads of %" PRId64 ", attention of a layer's forward pass takes %.4g GFLOP", a->heads, a->head_dim,
                    4.0 * (double)a->heads * (double)a->head_dim * st.mean_pairs * plan->n_dev / 1e9);
     zep_buf_printf(b, "\nwith %" PRId64 " key/value heads of %" PRId64 " in bf16, a layer's forward pass sends %.4g MB between nodes and %.4g MB inside nodes\n", a->kv_heads, a->head_dim,
-                   (double)st.hop_tok_inter * kv / 1e6, (double)st.hop_tok_intra * kv / 1e6);
+                   ((double)st.hop_tok_inter * kv + (double)st.head_tok_inter * head) / 1e6, ((double)st.hop_tok_intra * kv + (double)st.head_tok_intra * head) / 1e6);
 }
 
 static int show(const struct args *a, const struct zep_plan *plan, struct zep_error *err)

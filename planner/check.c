@@ -8,6 +8,8 @@
 #include "common/arena.h"
 #include "common/rng.h"
 
+enum { MAX_HEADS = 4096 };
+
 static const char *const kind_name[] = {"none", "group", "attention", "addition", "copy", "barrier"};
 
 const char *ck_pass_name(enum zep_pass pass)
@@ -95,22 +97,76 @@ static void close_devices(struct check *ck)
     free(ck->tmp);
 }
 
+/* --- heads --- */
+
+/* In how many parts the heads must be thought of so that every ring's parts are whole ones. */
+static int count_heads(struct check *ck)
+{
+    ck->n_head = 1;
+    for (int i = 0; i < ck->plan->n_ring; i++) {
+        int64_t a = ck->n_head, b = zep_ring_heads(&ck->plan->ring[i]), x = a, y = b;
+
+        while (y) {
+            int64_t rest = x % y;
+
+            x = y;
+            y = rest;
+        }
+        if (a / x * b > MAX_HEADS)
+            return zep_error_set(ck->err, ZEP_EINVAL, "ring %d: exchanges heads in %d parts, others in %d: together more than %d", i, (int)b, (int)a, MAX_HEADS);
+        ck->n_head = (int)(a / x * b);
+    }
+    return ZEP_OK;
+}
+
+/* Does any ring tell these heads from those before them? */
+static int new_class(const struct check *ck)
+{
+    int n = ck->n_head, h = ck->head;
+
+    if (!h)
+        return 1;
+    for (int i = 0; i < ck->plan->n_ring; i++) {
+        int64_t u = zep_ring_heads(&ck->plan->ring[i]);
+
+        if (h * u / n != (h - 1) * u / n)
+            return 1;
+    }
+    return 0;
+}
+
+static int both_passes(struct check *ck)
+{
+    int rc;
+
+    for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
+        ck->pass = (enum zep_pass)pass;
+        ck->n_rect = 0;
+        if ((rc = ck_run(ck)) < 0 || (rc = ck_cover(ck)) < 0)
+            return ck->n_head > 1 ? zep_error_prefix(ck->err, "part %d of %d of the heads", ck->head, ck->n_head) : rc;
+    }
+    return ZEP_OK;
+}
+
 int zep_plan_check(const struct zep_plan *plan, const int64_t *len, int n, const struct zep_check_opts *opts, struct zep_check_result *result_out, struct zep_error *err)
 {
     struct zep_error local = {0};
     struct check ck = {.plan = plan, .opts = opts, .err = err ? err : &local};
+    struct zep_check_result first = {0};
     int rc;
 
-    if ((rc = ck_plan(&ck, len, n)) < 0 || (rc = open_devices(&ck)) < 0 || (rc = ck_layouts(&ck)) < 0)
+    if ((rc = ck_plan(&ck, len, n)) < 0 || (rc = open_devices(&ck)) < 0 || (rc = ck_layouts(&ck)) < 0 || (rc = count_heads(&ck)) < 0)
         goto out;
-    for (int pass = ZEP_PASS_FWD; pass <= ZEP_PASS_BWD; pass++) {
-        ck.pass = (enum zep_pass)pass;
-        ck.n_rect = 0;
-        if ((rc = ck_run(&ck)) < 0 || (rc = ck_cover(&ck)) < 0)
+    for (; ck.head < ck.n_head; ck.head++) {
+        if (!new_class(&ck))
+            continue;
+        if ((rc = both_passes(&ck)) < 0)
             goto out;
+        if (!ck.head)
+            first = ck.result;
     }
     if (result_out)
-        *result_out = ck.result;
+        *result_out = first;
 out:
     ck_groups_free(&ck);
     close_devices(&ck);

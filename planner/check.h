@@ -2,7 +2,8 @@
  * The streams are executed symbolically, rows standing for tokens: every token exactly once in each layout; attention layout within capacity; every causal (query, key)
  * pair exactly once, with right positions; every pair's gradient brought to its key's owner exactly once; each send met by one receive of the same size, in the order of the ordered pair,
  * with equal keys, inside the lane (the node lane only inside a node); what a message or block holds is what the reader expects (no stale or overwritten buffer); no deadlock by the rule that a group completes when
- * all its partners' groups are posted and nothing is buffered; O and dQ, dK, dV come back to the linear owner of their token. */
+ * all its partners' groups are posted and nothing is buffered; O and dQ, dK, dV come back to the linear owner of their token.
+ * Where heads are exchanged, all of this is proved for every head: once for each class of heads that all rings treat alike. */
 #ifndef ZEP_PLANNER_CHECK_H
 #define ZEP_PLANNER_CHECK_H
 
@@ -21,7 +22,7 @@ struct zep_check_opts {
 struct zep_check_result {
     int64_t n_op, n_group, n_xfer, n_pair_block;
     double pairs;              /* causal pairs seen */
-    int64_t rows_world, rows_node; /* rows sent, both passes */
+    int64_t rows_world, rows_node; /* rows sent, both passes; rows of some of the heads count as rows */
 };
 
 /* view: capacity and nodes are taken from plan; NULL opts and result are allowed. The error text is the first broken invariant: what, which device, ring, sequence, operation. ZEP_EINVAL. */

@@ -11,6 +11,7 @@ enum { MAX_SLOT = 1 << 24 };
 static const char *const space_name[ZEP_N_SPACE] = {
     "NONE",   "LIN_Q",  "LIN_KV", "LIN_O",   "LIN_DO",  "LIN_DQ",   "LIN_DKV",     "ATT_Q",    "ATT_KV",
     "ATT_O",  "ATT_DO", "ATT_DQ", "ATT_DKV", "RING_KV", "RING_DKV", "SCRATCH_DKV", "PROXY_KV", "PROXY_DKV", "GATHER_KV", "GATHER_DKV",
+    "HEAD_Q", "HEAD_KV", "HEAD_O", "HEAD_DO", "HEAD_DQ", "HEAD_DKV",
 };
 
 const char *ck_ref_text(char text[96], struct zep_ref ref, int64_t n)
@@ -91,20 +92,36 @@ struct ck_buf *ck_buf_of(struct check *ck, int dev, struct zep_ref ref)
     return &ck->dev[dev].buf[ref.space][ref.slot];
 }
 
-/* Valid space, slot and rows; makes the buffer there where it is one of the slots. */
-static int check_ref(struct check *ck, const struct ck_where *w, struct zep_ref ref, int64_t n)
+/* Heads that the rows of a buffer can be of, and always the same ones. */
+static int check_slice(struct check *ck, const struct ck_where *w, struct zep_ref ref)
+{
+    struct ck_buf *buf;
+    char text[96];
+    int n = ref.n_slice > 1 ? ref.n_slice : 1;
+
+    if (ref.slice < 0 || ref.slice >= n || ck->n_head % n)
+        return ck_fail(ck, w, "part %d of %d of the heads of %s", (int)ref.slice, (int)ref.n_slice, space_name[ref.space]);
+    if (n > 1 && ref.space < ZEP_ATT_Q)
+        return ck_fail(ck, w, "part of the heads of %s", space_name[ref.space]);
+    if (ref.space < ZEP_RING_KV)
+        return ZEP_OK;
+    buf = ck_buf_of(ck, w->dev, ref);
+    if (buf->n_slice && (buf->n_slice != n || buf->slice != ref.slice))
+        return ck_fail(ck, w, "takes %s as part %d of %d of the heads: it was used as part %d of %d", ck_ref_text(text, ref, 1), (int)ref.slice, n, (int)buf->slice, (int)buf->n_slice);
+    buf->slice = ref.slice;
+    buf->n_slice = n;
+    return ZEP_OK;
+}
+
+/* Valid space, slot and heads; makes the buffer there where it is one of the slots. */
+static int check_place(struct check *ck, const struct ck_where *w, struct zep_ref ref)
 {
     struct ck_dev *dev = &ck->dev[w->dev];
-    char text[96];
 
     if (ref.space <= ZEP_SPACE_NONE || ref.space >= ZEP_N_SPACE)
         return ck_fail(ck, w, "space %d is unknown", (int)ref.space);
     if (ref.slot < 0 || ref.slot >= (ref.space < ZEP_RING_KV ? 1 : MAX_SLOT))
         return ck_fail(ck, w, "slot %d of %s does not exist", (int)ref.slot, space_name[ref.space]);
-    if (n < 1 || ref.row < 0 || ref.row > INT64_MAX - n)
-        return ck_fail(ck, w, "%lld rows from row %lld of %s", (long long)n, (long long)ref.row, space_name[ref.space]);
-    if (ref.space < ZEP_RING_KV && ref.row + n > dev->buf[ref.space][0].rows)
-        return ck_fail(ck, w, "%s: it has %lld rows", ck_ref_text(text, ref, n), (long long)dev->buf[ref.space][0].rows);
     if (ref.slot >= dev->n_buf[ref.space]) {
         int have = dev->n_buf[ref.space], want = ref.slot + 1;
         struct ck_buf *buf = zep_reallocarray(dev->buf[ref.space], (size_t)want, sizeof *buf);
@@ -115,7 +132,41 @@ static int check_ref(struct check *ck, const struct ck_where *w, struct zep_ref 
         dev->buf[ref.space] = buf;
         dev->n_buf[ref.space] = want;
     }
+    return check_slice(ck, w, ref);
+}
+
+/* And valid rows. */
+static int check_ref(struct check *ck, const struct ck_where *w, struct zep_ref ref, int64_t n)
+{
+    struct ck_dev *dev = &ck->dev[w->dev];
+    char text[96];
+    int rc = check_place(ck, w, ref);
+
+    if (rc < 0)
+        return rc;
+    if (n < 1 || ref.row < 0 || ref.row > INT64_MAX - n)
+        return ck_fail(ck, w, "%lld rows from row %lld of %s", (long long)n, (long long)ref.row, space_name[ref.space]);
+    if (ref.space < ZEP_RING_KV && ref.row + n > dev->buf[ref.space][0].rows)
+        return ck_fail(ck, w, "%s: it has %lld rows", ck_ref_text(text, ref, n), (long long)dev->buf[ref.space][0].rows);
     return ZEP_OK;
+}
+
+int ck_has_head(struct check *ck, const struct ck_where *w, struct zep_ref ref)
+{
+    int rc = check_place(ck, w, ref);
+
+    return rc < 0 ? rc : ref.n_slice < 2 || ck->head / (ck->n_head / ref.n_slice) == ref.slice;
+}
+
+int ck_piece(struct zep_ref ref, int64_t n, const struct zep_run *run, int n_run, int i, struct zep_ref *ref_out, int64_t *n_out)
+{
+    if (i >= (n_run ? n_run : 1))
+        return 0;
+    *ref_out = ref;
+    *n_out = n_run ? run[i].n : n;
+    if (n_run)
+        ref_out->row += run[i].row;
+    return 1;
 }
 
 /* --- order --- */
@@ -280,7 +331,8 @@ int ck_fill(struct check *ck, int dst_dev, struct zep_ref dst, int src_dev, stru
             return rc;
     }
     to = ck_buf_of(ck, dst_dev, dst);
-    at = ck_find(to, dst.row);
+    if ((rc = split(ck, to, dst.row + n)) < 0 || (rc = at = split(ck, to, dst.row)) < 0)
+        return rc;
     hole = to->seg[at];
     if ((rc = make_room(ck, to, ck->n_tmp - 1)) < 0)
         return rc;
@@ -297,6 +349,45 @@ int ck_fill(struct check *ck, int dst_dev, struct zep_ref dst, int src_dev, stru
     return ZEP_OK;
 }
 
+int ck_fill_runs(struct check *ck, int dst_dev, struct zep_ref dst, const struct zep_run *dst_run, int n_dst, int src_dev, struct zep_ref src, const struct zep_run *src_run, int n_src, int64_t n)
+{
+    struct zep_ref to, from;
+    int64_t n_to = 0, n_from = 0;
+    int i = 0, k = 0, rc;
+
+    for (int64_t done = 0, m; done < n; done += m) {
+        if ((!n_to && !ck_piece(dst, n, dst_run, n_dst, i++, &to, &n_to)) || (!n_from && !ck_piece(src, n, src_run, n_src, k++, &from, &n_from)))
+            break;
+        m = n_to < n_from ? n_to : n_from;
+        if ((rc = ck_fill(ck, dst_dev, to, src_dev, from, m)) < 0)
+            return rc;
+        to.row += m;
+        from.row += m;
+        n_to -= m;
+        n_from -= m;
+    }
+    return ZEP_OK;
+}
+
+int ck_zero(struct check *ck, int dev, enum zep_space space, int slot, int64_t rows)
+{
+    const struct ck_where w = {.dev = dev, .kind = ZEP_OP_BARRIER};
+    struct ck_buf *buf;
+    int rc;
+
+    if (!rows)
+        return ZEP_OK;
+    if (slot >= ck->dev[dev].n_buf[space] && (rc = check_place(ck, &w, (struct zep_ref){space, slot, 0, 0, 0})) < 0)
+        return rc;
+    buf = &ck->dev[dev].buf[space][slot];
+    buf->n_slice = 0;
+    if ((rc = extend(ck, buf, rows)) < 0)
+        return rc;
+    for (int i = 0; i < buf->n; i++)
+        buf->seg[i].state = SEG_ZERO;
+    return ZEP_OK;
+}
+
 int ck_reset_space(struct check *ck, int dev, enum zep_space space, int64_t rows)
 {
     struct ck_dev *d = &ck->dev[dev];
@@ -310,6 +401,7 @@ int ck_reset_space(struct check *ck, int dev, enum zep_space space, int64_t rows
     for (int i = 0; i < d->n_buf[space] && rc == ZEP_OK; i++) {
         d->buf[space][i].n = 0;
         d->buf[space][i].rows = 0;
+        d->buf[space][i].n_slice = 0;
         if (rows > 0)
             rc = extend(ck, &d->buf[space][i], rows);
     }

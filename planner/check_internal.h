@@ -4,6 +4,8 @@
  * 2^64. A sum of intervals has the fingerprint of "each once" only if it is that multiset (two different ones agree with a chance of 2^-64). The end of an interval that is cut by
  * the causal diagonal depends on the row, so that a segment of rows holds sum + diag * W(own), own being p + 1 for a query at p and k for a key at k.
  *
+ * Where heads are exchanged, the passes are run once for each class of heads that are never apart: in a run, a row stands for one head of that class, and accesses to rows of other heads only have to meet.
+ *
  * Order is proved, not observed: every access to rows must be ordered after those that it conflicts with by what the operations of the device declare (queue order, lane order,
  * wait, after, barriers). The chains are the queues, the lanes, and the rest of the stream; an event's clock says how much of each chain is complete when it begins. */
 #ifndef ZEP_PLANNER_CHECK_INTERNAL_H
@@ -29,6 +31,7 @@ struct ck_buf { /* segments cover [0, rows) without gaps */
     int n, cap;
     struct ck_seg *seg;
     int64_t rows;
+    int32_t slice, n_slice; /* which heads its rows are of, once it was used in the pass; n_slice 0: not yet */
 };
 
 struct ck_clock {
@@ -77,6 +80,8 @@ struct ck_group {
     struct ck_clock clk; /* when it is posted */
     struct zep_xfer *xfer;
     struct ck_pend *pend;
+    struct zep_run *run; /* of its transfers */
+    int n_run;
 };
 
 struct ck_route { /* transfers of one lane from src to dst that wait: all sends or all receives */
@@ -107,7 +112,7 @@ struct ck_dev {
     /* of the pass */
     struct zep_sched *sched;
     struct zep_op op;
-    int have_op, ended, queued, n_barrier;
+    int have_op, ended, queued;
     int64_t index;
     int32_t n_compute[ZEP_N_QUEUE], n_group[ZEP_N_LANE], n_done[ZEP_N_LANE], n_stream;
     int64_t last_key[ZEP_N_LANE];
@@ -122,6 +127,7 @@ struct check {
     struct zep_check_result result;
     struct zep_error *err;
     enum zep_pass pass;
+    int head, n_head; /* the class of heads in hand, of so many equal parts of all heads */
     struct ck_dev *dev;
     int n_ready, *ready; /* devices that may be able to go on */
     int n_route, cap_route;
@@ -154,10 +160,18 @@ int ck_read(struct check *ck, const struct ck_where *w, const struct ck_event *e
 int ck_write(struct check *ck, const struct ck_where *w, const struct ck_event *ev, struct zep_ref ref, int64_t n, enum seg_state state); /* HOLE or ZERO */
 /* Adds a contribution (sum, diag) to rows that hold zeros or sums of tokens (seq, pos + i); seq -1: nothing is added. */
 int ck_accum(struct check *ck, const struct ck_where *w, const struct ck_event *ev, struct zep_ref ref, int64_t n, int seq, int64_t pos, uint64_t sum, int diag);
+/* Whether rows have the heads in hand: 1, 0, or an error where they cannot be of these heads at all. */
+int ck_has_head(struct check *ck, const struct ck_where *w, struct zep_ref ref);
+/* Piece i of n rows of a ref that lie in runs (n_run 0: in one): 1, or 0 behind the last one. */
+int ck_piece(struct zep_ref ref, int64_t n, const struct zep_run *run, int n_run, int i, struct zep_ref *ref_out, int64_t *n_out);
+/* A space's slot as zeros. */
+int ck_zero(struct check *ck, int dev, enum zep_space space, int slot, int64_t rows);
+/* Copies what src's rows hold into dst's, both in pieces. */
+int ck_fill_runs(struct check *ck, int dst_dev, struct zep_ref dst, const struct zep_run *dst_run, int n_dst, int src_dev, struct zep_ref src, const struct zep_run *src_run, int n_src, int64_t n);
 /* Index of the segment that holds a row, after an access that made sure of the rows. */
 int ck_find(const struct ck_buf *buf, int64_t row);
 struct ck_buf *ck_buf_of(struct check *ck, int dev, struct zep_ref ref);
-/* Copies what rows hold into rows that were written as HOLE in one go by ck_write. */
+/* Copies what rows hold into rows that were written as HOLE by one ck_write. */
 int ck_fill(struct check *ck, int dst_dev, struct zep_ref dst, int src_dev, struct zep_ref src, int64_t n);
 int ck_fill_layout(struct check *ck, int dev, enum zep_space space, const struct ck_layout *layout);
 /* Forgets what a space holds; rows < 0: no rows until something is written. */

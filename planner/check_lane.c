@@ -13,6 +13,7 @@ static void free_group(struct ck_group *g)
         return;
     free(g->xfer);
     free(g->pend);
+    free(g->run);
     free(g);
 }
 
@@ -28,9 +29,10 @@ void ck_groups_free(struct check *ck)
             }
 }
 
-static int check_xfer(struct check *ck, const struct ck_where *w, const struct zep_xfer *x)
+static int check_xfer(struct check *ck, const struct ck_where *w, const struct zep_op *op, const struct zep_xfer *x)
 {
     const struct zep_plan *p = ck->plan;
+    int64_t n = 0;
 
     if (x->peer < 0 || x->peer >= p->n_dev || x->peer == w->dev)
         return ck_fail(ck, w, "a transfer with device %d: expected another one of 0 to %d", (int)x->peer, p->n_dev - 1);
@@ -40,6 +42,15 @@ static int check_xfer(struct check *ck, const struct ck_where *w, const struct z
         return ck_fail(ck, w, "a transfer on the node lane with device %d of node %d, the own node is %d", (int)x->peer, (int)p->dev_node[x->peer], (int)p->dev_node[w->dev]);
     if (!ck_space_data(x->ref.space))
         return ck_fail(ck, w, "a transfer of rows in space %d, which is unknown", (int)x->ref.space);
+    if (x->n_run < 0 || x->run0 < 0 || x->n_run > op->n_run - x->run0 || (x->n_run && !zep_space_is_heads(x->ref.space)))
+        return ck_fail(ck, w, "a transfer with runs [%d, %d + %d) of %d", (int)x->run0, (int)x->run0, (int)x->n_run, op->n_run);
+    for (int i = 0; i < x->n_run; i++) {
+        if (op->run[x->run0 + i].n < 1 || op->run[x->run0 + i].row < 0 || op->run[x->run0 + i].n > x->n - n)
+            return ck_fail(ck, w, "a transfer of %lld rows with a run of %lld from row %lld", (long long)x->n, (long long)op->run[x->run0 + i].n, (long long)op->run[x->run0 + i].row);
+        n += op->run[x->run0 + i].n;
+    }
+    if (x->n_run && n != x->n)
+        return ck_fail(ck, w, "a transfer of %lld rows with runs of %lld", (long long)x->n, (long long)n);
     return ZEP_OK;
 }
 
@@ -55,10 +66,11 @@ int ck_enqueue(struct check *ck, const struct ck_where *w, const struct zep_op *
         return ck_fail(ck, w, "its key does not follow the lane's last one, %llx", (unsigned long long)dev->last_key[op->lane]);
     dev->last_key[op->lane] = op->key;
     for (int i = 0; i < op->n_xfer; i++)
-        if ((rc = check_xfer(ck, w, &op->xfer[i])) < 0)
+        if ((rc = check_xfer(ck, w, op, &op->xfer[i])) < 0)
             return rc;
     g = zep_calloc(1, sizeof *g);
-    if (!g || !(g->xfer = zep_calloc((size_t)op->n_xfer + 1, sizeof *g->xfer)) || !(g->pend = zep_calloc((size_t)op->n_xfer + 1, sizeof *g->pend))) {
+    if (!g || !(g->xfer = zep_calloc((size_t)op->n_xfer + 1, sizeof *g->xfer)) || !(g->pend = zep_calloc((size_t)op->n_xfer + 1, sizeof *g->pend)) ||
+        !(g->run = zep_calloc((size_t)op->n_run + 1, sizeof *g->run))) {
         free_group(g);
         return ck_nomem(ck);
     }
@@ -69,6 +81,8 @@ int ck_enqueue(struct check *ck, const struct ck_where *w, const struct zep_op *
     g->n_xfer = g->n_open = op->n_xfer;
     if (op->n_xfer)
         memcpy(g->xfer, op->xfer, (size_t)op->n_xfer * sizeof *g->xfer);
+    if (op->n_run)
+        memcpy(g->run, op->run, (size_t)op->n_run * sizeof *g->run);
     *(dev->head[op->lane] ? &dev->tail[op->lane]->next : &dev->head[op->lane]) = g;
     dev->tail[op->lane] = g;
     ck->result.n_group++;
@@ -148,7 +162,12 @@ static int meet(struct check *ck, struct ck_group *send, int i, struct ck_group 
         return ck_fail(ck, &send->where, "sends %lld rows to device %d, which receives %lld", (long long)s->n, recv->where.dev, (long long)r->n);
     if (ck_space_data(s->ref.space) != ck_space_data(r->ref.space))
         return ck_fail(ck, &send->where, "sends space %d to device %d, which receives it as space %d", (int)s->ref.space, recv->where.dev, (int)r->ref.space);
-    if ((rc = ck_fill(ck, recv->where.dev, r->ref, send->where.dev, s->ref, s->n)) < 0)
+    if ((s->ref.n_slice > 1 || r->ref.n_slice > 1) && (s->ref.n_slice != r->ref.n_slice || s->ref.slice != r->ref.slice))
+        return ck_fail(ck, &send->where, "sends part %d of %d of the heads to device %d, which receives it as part %d of %d", (int)s->ref.slice, (int)s->ref.n_slice, recv->where.dev, (int)r->ref.slice,
+                       (int)r->ref.n_slice);
+    if ((rc = ck_has_head(ck, &send->where, s->ref)) < 0)
+        return rc;
+    if (rc && (rc = ck_fill_runs(ck, recv->where.dev, r->ref, recv->run + r->run0, r->n_run, send->where.dev, s->ref, send->run + s->run0, s->n_run, s->n)) < 0)
         return rc;
     ck->result.n_xfer++;
     *(send->where.lane == ZEP_LANE_WORLD ? &ck->result.rows_world : &ck->result.rows_node) += s->n;
@@ -181,6 +200,21 @@ static int post_xfer(struct check *ck, struct ck_group *g, int i)
     return rc;
 }
 
+/* Sends read, receives write. */
+static int access_rows(struct check *ck, const struct ck_group *g, const struct ck_event *ev, const struct zep_xfer *x)
+{
+    int rc = ck_has_head(ck, &g->where, x->ref);
+    struct zep_ref ref;
+    int64_t n;
+
+    for (int i = 0; rc > 0 && ck_piece(x->ref, x->n, g->run + x->run0, x->n_run, i, &ref, &n); i++) {
+        int bad = x->send ? ck_read(ck, &g->where, ev, ref, n, 1) : ck_write(ck, &g->where, ev, ref, n, SEG_HOLE);
+
+        rc = bad < 0 ? bad : 1;
+    }
+    return rc < 0 ? rc : ZEP_OK;
+}
+
 int ck_post(struct check *ck, int d, enum zep_lane lane)
 {
     struct ck_dev *dev = &ck->dev[d];
@@ -210,7 +244,7 @@ int ck_post(struct check *ck, int d, enum zep_lane lane)
     for (int i = 0; i < g->n_xfer; i++) {
         const struct zep_xfer *x = &g->xfer[i];
 
-        if ((rc = x->send ? ck_read(ck, &g->where, &ev, x->ref, x->n, 1) : ck_write(ck, &g->where, &ev, x->ref, x->n, SEG_HOLE)) < 0)
+        if ((rc = access_rows(ck, g, &ev, x)) < 0)
             return rc;
     }
     for (int i = 0; i < g->n_xfer; i++)

@@ -168,14 +168,18 @@ static int check_form(struct check *ck, int ring)
     const struct zep_plan_ring *r = &ck->plan->ring[ring];
     int n_node, per_node;
 
+    if (r->heads && (r->heads < 2 || r->n_member % r->heads))
+        return bad(ck, "ring %d: heads %d: expected at least 2, dividing its %d members", ring, (int)r->heads, (int)r->n_member);
+    if (r->heads && r->n_hop)
+        return bad(ck, "ring %d: %d hops with proxies: a ring that exchanges heads has none", ring, (int)r->n_hop);
     if (r->form == ZEP_FORM_SINGLE)
         return ZEP_OK;
     if (r->form == ZEP_FORM_DOUBLE && r->zone != ZEP_ZONE_INTER)
         return bad(ck, "ring %d: a double ring lies between nodes, this one's zone is %d", ring, (int)r->zone);
     if (r->form == ZEP_FORM_DOUBLE && (!zep_ring_grid(ck->plan, ring, &n_node, &per_node) || n_node < 2))
         return bad(ck, "ring %d: a double ring needs the same number of members in each of at least two nodes, node by node", ring);
-    if (r->n_member < 2)
-        return bad(ck, "ring %d: an all-gather has %d members, expected at least 2", ring, (int)r->n_member);
+    if (r->n_member / zep_ring_heads(r) < 2)
+        return bad(ck, "ring %d: an all-gather has %d members, expected at least 2", ring, (int)r->n_member / zep_ring_heads(r));
     if (r->n_hop)
         return bad(ck, "ring %d: %d hops with proxies: only a single ring has them", ring, (int)r->n_hop);
     return ZEP_OK;
@@ -200,7 +204,7 @@ static int check_ring(struct check *ck, int ring, int32_t *mark)
         return rc;
     if ((rc = check_members(ck, ring, mark, mark + p->n_dev)) < 0)
         return rc;
-    if ((rc = check_form(ck, ring)) < 0 || r->form != ZEP_FORM_SINGLE)
+    if ((rc = check_form(ck, ring)) < 0 || r->form != ZEP_FORM_SINGLE || r->heads)
         return rc;
     return check_hops(ck, ring, mark + 2 * (size_t)p->n_dev, mark + 3 * (size_t)p->n_dev);
 }

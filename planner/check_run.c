@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/buf.h"
+#include "planner/plan_internal.h"
 
 /* What an earlier pass left in order counts from the beginning again. */
 static void forget_order(struct check *ck, int d, enum zep_space space)
@@ -38,16 +39,19 @@ static int begin_device(struct check *ck, int d)
     for (int i = 0; i < 3; i++)
         if ((rc = ck_reset_space(ck, d, att[ck->pass][i], dev->attn.n_row)) < 0)
             return rc;
-    for (int s = ZEP_RING_KV; s < ZEP_N_SPACE; s++)
+    for (int i = 0; i < 3; i++)
+        if ((rc = ck_reset_space(ck, d, zep_space_of_heads(att[ck->pass][i]), -1)) < 0)
+            return rc;
+    for (int s = ZEP_RING_KV; s <= ZEP_GATHER_DKV; s++)
         if ((rc = ck_reset_space(ck, d, (enum zep_space)s, -1)) < 0)
             return rc;
-    for (int s = ZEP_LIN_Q; s <= ZEP_ATT_DKV; s++)
+    for (int s = ZEP_LIN_Q; s < ZEP_N_SPACE; s++)
         forget_order(ck, d, (enum zep_space)s);
     zep_sched_free(dev->sched);
     dev->sched = NULL;
     if ((rc = zep_sched_open(ck->plan, d, ck->pass, &dev->sched, ck->err)) < 0)
         return rc;
-    dev->have_op = dev->ended = dev->queued = dev->n_barrier = 0;
+    dev->have_op = dev->ended = dev->queued = 0;
     dev->index = -1;
     memset(dev->n_compute, 0, sizeof dev->n_compute);
     memset(dev->n_group, 0, sizeof dev->n_group);
@@ -59,10 +63,24 @@ static int begin_device(struct check *ck, int d)
     return ZEP_OK;
 }
 
+/* Rows of a group that exchanges heads: of all its members together. */
+static int64_t group_rows(const struct zep_plan *p, const struct zep_plan_slot *slot)
+{
+    const struct zep_plan_ring *r = &p->ring[slot->ring];
+    int64_t n = 0;
+
+    for (int i = 0; i < r->n_seq; i++)
+        for (int m = slot->pos - slot->pos % r->heads, end = m + r->heads; m < end; m++)
+            n += zep_member_tokens(p->seq[p->ring_seq[r->seq0 + i]].len, r->n_member, p->seq[p->ring_seq[r->seq0 + i]].rot, m);
+    return n;
+}
+
 /* After the remap: sums begin at zero. */
-static void clear_sums(struct check *ck, int d)
+static int clear_sums(struct check *ck, int d)
 {
     static const enum zep_space sums[2][2] = {{ZEP_ATT_O, ZEP_SPACE_NONE}, {ZEP_ATT_DQ, ZEP_ATT_DKV}};
+    const struct zep_plan *p = ck->plan;
+    int n_head = 0, rc;
 
     for (int i = 0; i < 2; i++) {
         enum zep_space s = sums[ck->pass][i];
@@ -71,6 +89,18 @@ static void clear_sums(struct check *ck, int d)
             for (int k = 0; k < ck->dev[d].buf[s][0].n; k++)
                 ck->dev[d].buf[s][0].seg[k].state = SEG_ZERO;
     }
+    for (int k = p->dev_slot0[d]; k < p->dev_slot0[d + 1]; k++) {
+        int64_t n;
+
+        if (!p->ring[p->slot[k].ring].heads)
+            continue;
+        n = group_rows(p, &p->slot[k]);
+        for (int i = 0; i < 2; i++)
+            if (sums[ck->pass][i] && (rc = ck_zero(ck, d, zep_space_of_heads(sums[ck->pass][i]), n_head, n)) < 0)
+                return rc;
+        n_head++;
+    }
+    return ZEP_OK;
 }
 
 static struct ck_where where(const struct ck_dev *dev, int d)
@@ -140,7 +170,7 @@ static int run_compute(struct check *ck, int d, const struct ck_where *w)
     return ZEP_OK;
 }
 
-static void pass_barrier(struct check *ck, int d)
+static int pass_barrier(struct check *ck, int d)
 {
     struct ck_dev *dev = &ck->dev[d];
 
@@ -149,8 +179,7 @@ static void pass_barrier(struct check *ck, int d)
     for (int l = 0; l < ZEP_N_LANE; l++)
         dev->base.c[CHAIN_LANE + l] = dev->n_done[l];
     dev->base.c[CHAIN_STREAM] = dev->n_stream;
-    if (dev->n_barrier++ == 0)
-        clear_sums(ck, d);
+    return dev->op.phase == ZEP_PHASE_ATTN ? clear_sums(ck, d) : ZEP_OK;
 }
 
 static int run_op(struct check *ck, int d)
@@ -171,8 +200,7 @@ static int run_op(struct check *ck, int d)
         return ck_copy(ck, &w, &ev, &dev->op);
     }
     case ZEP_OP_BARRIER:
-        pass_barrier(ck, d);
-        return ZEP_OK;
+        return pass_barrier(ck, d);
     case ZEP_OP_NONE:
         break;
     }

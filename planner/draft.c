@@ -88,7 +88,7 @@ int zep_sets_get(struct zep_sets *sets, const int32_t *item, int n, struct zep_e
     if ((rc = room(sets, n, err)) < 0)
         return rc;
     memcpy(&sets->item[sets->n_item], item, (size_t)n * sizeof *item);
-    sets->set[sets->n] = (struct zep_set){sets->n_item, n, 0, ZEP_FORM_SINGLE};
+    sets->set[sets->n] = (struct zep_set){sets->n_item, n, 0, ZEP_FORM_SINGLE, 0};
     sets->n_item += n;
     sets->bucket[h] = ++sets->n;
     return sets->n - 1;
@@ -141,6 +141,8 @@ static int form_of_set(const struct zep_plan *plan, int ring, const struct zep_s
 
     if (s->form == ZEP_FORM_DOUBLE && (!zep_ring_grid(plan, ring, &n_node, &per_node) || n_node < 2))
         return ZEP_FORM_SINGLE;
+    if (s->form == ZEP_FORM_GATHER && s->n / zep_ring_heads(&plan->ring[ring]) < 2)
+        return ZEP_FORM_SINGLE;
     return s->form;
 }
 
@@ -165,6 +167,7 @@ static int make_rings(const struct zep_view *view, const struct zep_draft *draft
             memcpy(&plan->member[plan->n_member], &draft->sets.item[s->item0], (size_t)s->n * sizeof *plan->member);
             plan->ring[plan->n_ring] = (struct zep_plan_ring){.zone = zones[z], .member0 = plan->n_member, .n_member = s->n};
             plan->n_member += s->n;
+            plan->ring[plan->n_ring].heads = s->heads > 1 && s->n % s->heads == 0 ? s->heads : 0;
             plan->ring[plan->n_ring].form = form_of_set(plan, plan->n_ring, s);
             ring_of[i] = plan->n_ring++;
         }

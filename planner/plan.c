@@ -1,6 +1,8 @@
 #include "config.h"
 #include "planner/plan.h"
 
+#include <stddef.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,6 +24,17 @@ int zep_effort_parse(const char *name, enum zep_effort *effort_out, struct zep_e
 }
 
 const char *const zep_form_names[ZEP_N_FORM] = {"none", "single", "double", "gather"};
+
+const char *zep_ring_form_text(const struct zep_plan_ring *r, char text[32])
+{
+    if (!r->heads)
+        snprintf(text, 32, "%s", zep_form_names[r->form]);
+    else if (r->n_member == r->heads)
+        snprintf(text, 32, "heads/%d", r->heads);
+    else
+        snprintf(text, 32, "heads/%d+%s", r->heads, zep_form_names[r->form]);
+    return text;
+}
 
 void zep_plan_free(struct zep_plan *plan)
 {
@@ -61,6 +74,8 @@ static int refuse_rings(const struct zep_plan *p, struct zep_error *err)
             return zep_error_set(err, ZEP_EINVAL, "ring %d: sequences [%d, %d + %d) are outside of the plan's %d", i, r->seq0, r->seq0, r->n_seq, p->n_seq);
         if (!range_ok(r->hop0, r->n_hop, p->n_hop))
             return zep_error_set(err, ZEP_EINVAL, "ring %d: hops [%d, %d + %d) are outside of the plan's %d", i, r->hop0, r->hop0, r->n_hop, p->n_hop);
+        if (r->heads && (r->heads < 2 || r->n_member % r->heads))
+            return zep_error_set(err, ZEP_EINVAL, "ring %d: heads %d: expected at least 2, dividing its %d members", i, r->heads, r->n_member);
         for (int k = r->hop0; k < r->hop0 + r->n_hop; k++)
             if (p->hop[k].from < 0 || p->hop[k].from >= r->n_member || !range_ok(p->hop[k].proxy0, p->hop[k].n_proxy, p->n_proxy))
                 return zep_error_set(err, ZEP_EINVAL, "ring %d: hop %d: member %d or proxies [%d, %d + %d) are out of range", i, k, p->hop[k].from, p->hop[k].proxy0, p->hop[k].proxy0, p->hop[k].n_proxy);
@@ -161,7 +176,11 @@ static uint64_t plan_digest(const struct zep_plan *p, struct zep_digest_state *s
         zep_digest_update(s, p->dev_capacity, (size_t)p->n_dev * sizeof *p->dev_capacity);
     zep_digest_update(s, p->dev_node, (size_t)p->n_dev * sizeof *p->dev_node);
     zep_digest_update(s, p->seq, (size_t)p->n_seq * sizeof *p->seq);
-    zep_digest_update(s, p->ring, (size_t)p->n_ring * sizeof *p->ring);
+    for (int i = 0; i < p->n_ring; i++) /* plans that exchange no heads have the digest that they had before there were any */
+        zep_digest_update(s, &p->ring[i], offsetof(struct zep_plan_ring, heads));
+    for (int i = 0; i < p->n_ring; i++)
+        if (p->ring[i].heads)
+            zep_digest_update(s, (const int32_t[]){i, p->ring[i].heads}, 2 * sizeof(int32_t));
     zep_digest_update(s, p->member, (size_t)p->n_member * sizeof *p->member);
     zep_digest_update(s, p->ring_seq, (size_t)p->n_seq * sizeof *p->ring_seq);
     zep_digest_update(s, p->hop, (size_t)p->n_hop * sizeof *p->hop);

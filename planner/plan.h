@@ -12,7 +12,11 @@
  *
  * Attention layout of device d: its rings in ascending ring number; in each the ring's sequences in order; of each the first chunk, then the second one.
  * Linear layout of device d: attention rows [0, a_d - sent_d) of its own, where sent_d = sum of its moves out, then the rows of each move to d in order of the moves list.
- * A move takes the attention rows of `from` behind those that it keeps, in the order of the moves list. A device never both sends and receives moves. */
+ * A move takes the attention rows of `from` behind those that it keeps, in the order of the moves list. A device never both sends and receives moves.
+ *
+ * A ring whose `heads` is U >= 2 consists of R = G / U groups of U members side by side. The members of a group exchange heads: for attention, member u of a group has the u-th of U equal parts of the heads of all
+ * tokens that its group holds. Between the groups, keys and values travel as `form` says, among the members of the same u, with R in place of G. The layouts above are as in any other ring: chunks of the members
+ * of a group lie side by side, so that a group holds the two chunks (zigzag) of a ring of R. R = 1: nothing travels but the heads. */
 #ifndef ZEP_PLANNER_PLAN_H
 #define ZEP_PLANNER_PLAN_H
 
@@ -27,6 +31,10 @@ enum zep_zone { ZEP_ZONE_NONE = 0, ZEP_ZONE_LOCAL, ZEP_ZONE_INTRA, ZEP_ZONE_INTE
 enum zep_form { ZEP_FORM_NONE = 0, ZEP_FORM_SINGLE, ZEP_FORM_DOUBLE, ZEP_FORM_GATHER, ZEP_N_FORM };
 extern const char *const zep_form_names[ZEP_N_FORM]; /* "none", "single", "double", "gather" */
 
+struct zep_plan_ring;
+/* "single", "heads/8", "heads/8+double": how a ring travels, for people. */
+const char *zep_ring_form_text(const struct zep_plan_ring *ring, char text[32]);
+
 struct zep_plan_seq {
     int64_t token0, len;
     int32_t ring;
@@ -39,7 +47,13 @@ struct zep_plan_ring {
     int32_t member0, n_member; /* range in `member` */
     int32_t seq0, n_seq;       /* range in `ring_seq` */
     int32_t hop0, n_hop;       /* range in `hop`: the hops between nodes, ascending by `from`; none but in single rings */
+    int32_t heads;             /* 0: none; U >= 2: so many members side by side exchange heads, G = R * U; such a ring has no hops with proxies */
 };
+
+static inline int zep_ring_heads(const struct zep_plan_ring *ring)
+{
+    return ring->heads > 1 ? ring->heads : 1;
+}
 
 /* A hop between nodes: from member `from` to member (from + 1) mod G of its ring, carried by n_proxy pairs of devices. Part k of n rows is the rows
  * [n*k/x, n*(k+1)/x) of the message. proxy[k].src lies in the sender's node, proxy[k].dst in the receiver's; src == the sender and dst == the receiver are allowed
@@ -102,9 +116,10 @@ struct zep_plan_opts {
     const struct zep_cost *cost; /* costs of a layer (planner/cost.h), of the same tp; NULL: methods go by tokens and pairs alone */
     const int64_t *dev_capacity; /* [n_dev] of devices that hold less than capacity_tok, in the attention layout and in the linear one; 0: nothing; NULL: all hold capacity_tok. Ask zep_opts_capacity */
     enum zep_effort effort;
+    int heads;             /* what the degree of an exchange of heads must divide: key-value heads / tp; 0: as `cost` says, without it not known */
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0}
 
 static inline int64_t zep_opts_capacity(const struct zep_plan_opts *opts, int dev)
 {
@@ -122,7 +137,8 @@ void zep_plan_free(struct zep_plan *plan);
 /* Fills the derived fields; used by builders and readers. Refuses indices out of range (not more: the checker does the rest). */
 int zep_plan_finish(struct zep_plan *plan, struct zep_error *err);
 
-/* The grid of a ring: its members in order are the same number *per_node_out in each of *n_node_out nodes, nodes ascending. 1, or 0 where they are not. */
+/* The grid of a ring: its members in order are the same number *per_node_out in each of *n_node_out nodes, nodes ascending. 1, or 0 where they are not.
+ * Where heads are exchanged: of the groups' members of one u; each group lies in one node. */
 int zep_ring_grid(const struct zep_plan *plan, int ring, int *n_node_out, int *per_node_out);
 
 struct zep_method { /* registry of methods */
@@ -149,10 +165,11 @@ struct zep_plan_stats {
     double max_pairs, mean_pairs;            /* causal (query, key) pairs a device computes */
     int64_t moved_tok;                       /* remapped, one way */
     int64_t hop_tok_inter, hop_tok_intra;    /* token rows sent per forward pass over ring hops */
+    int64_t head_tok_inter, head_tok_intra;  /* token rows of which queries, keys and values, and later outputs, are sent per forward pass to exchange heads */
 };
 void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out);
 
-/* "zeppelin-plan/1.1"; 1.2 where devices have capacities of their own */
+/* "zeppelin-plan/1.1"; 1.2 where devices have capacities of their own; 1.3 where heads are exchanged */
 int zep_plan_to_json(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
 int zep_plan_from_json(const char *name, const char *text, size_t len, struct zep_plan **plan_out, struct zep_error *err);
 int zep_plan_to_text(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);

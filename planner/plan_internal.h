@@ -11,6 +11,7 @@ struct zep_set {
     int32_t item0, n;
     int32_t rot;  /* of the next sequence cut over this set */
     int32_t form; /* enum zep_form of its ring, single at first; a method may change it before the plan is made */
+    int32_t heads; /* how many of its devices, side by side, exchange heads; none at first, likewise */
 };
 
 struct zep_sets {
@@ -47,7 +48,7 @@ void zep_draft_free(struct zep_draft *draft);
 /* Puts a sequence on a set with the set's running rot and moves that on by the sequence's remainder. */
 void zep_draft_place(struct zep_draft *draft, int seq, int64_t len, int set);
 /* Makes rings of the sets in use, hops (with proxies if routing) of single rings, moves, and finishes the plan. A set that cannot carry its form gets a single ring: a double ring one that does not
- * have the same number of devices in each of at least two nodes, an all-gather a single device. */
+ * have the same number of devices in each of at least two nodes, an all-gather a single device. A number of heads' groups that does not divide a set is none. */
 int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const struct zep_plan_opts *opts, int routing, const struct zep_draft *draft, struct zep_plan **plan_out,
                         struct zep_error *err);
 

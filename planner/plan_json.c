@@ -1,4 +1,4 @@
-/* "zeppelin-plan/1.1" (1.0 knew single rings only; 1.2, written where devices have capacities of their own, has these): what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
+/* "zeppelin-plan/1.1" (1.0 knew single rings only; 1.2, written where devices have capacities of their own, has these; 1.3, written where heads are exchanged, that): what a plan decides; what follows from it (token numbers, slots, totals) is not written. Manual: zeppelin-plan(5). */
 #include "config.h"
 #include "planner/plan.h"
 
@@ -23,6 +23,8 @@ static void list32(struct zep_buf *b, const char *key, const int32_t *x, int n)
 static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct zep_plan_ring *r)
 {
     zep_buf_printf(b, "{\"zone\": \"%s\", \"form\": \"%s\", ", zone_names[r->zone], zep_form_names[r->form]);
+    if (r->heads)
+        zep_buf_printf(b, "\"heads\": %d, ", r->heads);
     list32(b, "members", &p->member[r->member0], r->n_member);
     zep_buf_puts(b, ", ");
     list32(b, "sequences", &p->ring_seq[r->seq0], r->n_seq);
@@ -36,9 +38,17 @@ static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct z
     zep_buf_puts(b, "]}");
 }
 
+static int exchanges_heads(const struct zep_plan *p)
+{
+    for (int i = 0; i < p->n_ring; i++)
+        if (p->ring[i].heads)
+            return 1;
+    return 0;
+}
+
 int zep_plan_to_json(const struct zep_plan *p, struct zep_buf *b, struct zep_error *err)
 {
-    zep_buf_printf(b, "{\n  \"format\": \"zeppelin-plan/1.%d\",\n", p->dev_capacity ? 2 : 1);
+    zep_buf_printf(b, "{\n  \"format\": \"zeppelin-plan/1.%d\",\n", exchanges_heads(p) ? 3 : p->dev_capacity ? 2 : 1);
     zep_buf_printf(b, "  \"method\": \"%s\",\n  \"ranks_per_device\": %d,\n  \"capacity_tok\": %" PRId64 ",\n  \"nodes\": %d,\n  ", p->method, p->tp, p->capacity_tok, p->n_node);
     list32(b, "device_node", p->dev_node, p->n_dev);
     if (p->dev_capacity)
@@ -183,6 +193,8 @@ static int read_ring(struct reader *r, const json_t *obj, struct zep_plan *p, in
             ring->form = f;
     if (!ring->form)
         return bad(r, "rings", "form", "single, double or gather");
+    if (json_object_get(obj, "heads") && (rc = get_i32(r, "rings", obj, "heads", &ring->heads)) < 0)
+        return rc;
     ring->member0 = p->n_member;
     ring->n_member = (int)json_array_size(json_object_get(obj, "members"));
     ring->seq0 = *n_placed;
@@ -296,7 +308,7 @@ static int read_root(struct reader *r, const json_t *root, struct zep_plan *p)
 
     if (!format)
         return bad(r, "", "format", "zeppelin-plan/1.x");
-    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 2, NULL, r->err)) < 0)
+    if ((rc = zep_format_check(format, "zeppelin-plan", 1, 3, NULL, r->err)) < 0)
         return zep_error_prefix(r->err, "%s", r->name);
     if (!method || !*method || strlen(method) >= sizeof p->method)
         return bad(r, "", "method", "the name of a method");

@@ -75,10 +75,13 @@ int zep_ring_grid(const struct zep_plan *plan, int ring, int *n_node_out, int *p
 {
     const struct zep_plan_ring *r = &plan->ring[ring];
     const int32_t *m = &plan->member[r->member0];
-    int n_node = 1, per_node = 0;
+    int n_node = 1, per_node = 0, heads = zep_ring_heads(r), n = r->n_member / heads;
 
-    for (int i = 1; i < r->n_member; i++) {
-        int a = plan->dev_node[m[i - 1]], b = plan->dev_node[m[i]];
+    for (int i = 0; i < n * heads; i++)
+        if (plan->dev_node[m[i]] != plan->dev_node[m[i - i % heads]])
+            return 0;
+    for (int i = 1; i < n; i++) {
+        int a = plan->dev_node[m[(i - 1) * heads]], b = plan->dev_node[m[i * heads]];
 
         if (a == b)
             continue;
@@ -89,8 +92,8 @@ int zep_ring_grid(const struct zep_plan *plan, int ring, int *n_node_out, int *p
         n_node++;
     }
     if (!per_node)
-        per_node = r->n_member;
-    if (n_node * per_node != r->n_member)
+        per_node = n;
+    if (n_node * per_node != n)
         return 0;
     *n_node_out = n_node;
     *per_node_out = per_node;
@@ -217,21 +220,41 @@ static double causal_pairs(int64_t begin, int64_t end)
     return ((double)end * (double)(end + 1) - (double)begin * (double)(begin + 1)) / 2;
 }
 
+/* Where heads are exchanged: the group's, in shares of the heads. */
 static double slot_pairs(const struct zep_plan *plan, const struct zep_plan_slot *slot)
 {
     const struct zep_plan_ring *r = &plan->ring[slot->ring];
+    int heads = zep_ring_heads(r), first = slot->pos - slot->pos % heads;
     double sum = 0;
 
     for (int i = 0; i < r->n_seq; i++) {
         const struct zep_plan_seq *s = &plan->seq[plan->ring_seq[r->seq0 + i]];
         int64_t begin, end;
 
-        zep_chunk_range(s->len, r->n_member, s->rot, slot->pos, &begin, &end);
-        sum += causal_pairs(begin, end);
-        zep_chunk_range(s->len, r->n_member, s->rot, 2 * r->n_member - 1 - slot->pos, &begin, &end);
-        sum += causal_pairs(begin, end);
+        for (int m = first; m < first + heads; m++) {
+            zep_chunk_range(s->len, r->n_member, s->rot, m, &begin, &end);
+            sum += causal_pairs(begin, end);
+            zep_chunk_range(s->len, r->n_member, s->rot, 2 * r->n_member - 1 - m, &begin, &end);
+            sum += causal_pairs(begin, end);
+        }
     }
-    return sum;
+    return sum / heads;
+}
+
+/* Token rows, in shares of their heads, that members send to the others of their groups. */
+static void count_heads(const struct zep_plan *plan, const struct zep_plan_ring *r, struct zep_plan_stats *out)
+{
+    for (int m = 0; m < r->n_member; m++) {
+        int first = m - m % r->heads, away = 0;
+        int64_t own = 0;
+
+        for (int i = 0; i < r->n_seq; i++)
+            own += zep_member_tokens(plan->seq[plan->ring_seq[r->seq0 + i]].len, r->n_member, plan->seq[plan->ring_seq[r->seq0 + i]].rot, m);
+        for (int w = first; w < first + r->heads; w++)
+            away += plan->dev_node[plan->member[r->member0 + w]] != plan->dev_node[plan->member[r->member0 + m]];
+        out->head_tok_inter += own * away / r->heads;
+        out->head_tok_intra += own * (r->heads - 1 - away) / r->heads;
+    }
 }
 
 /* Rows that a ring sends in a forward pass. On a grid each block crosses N-1 times and is handed on inside each of N nodes P-1 times. Else over the hop m -> m+1 go, in G-1 rounds, the blocks of
@@ -240,8 +263,10 @@ static void count_ring(const struct zep_plan *plan, int ring, struct zep_plan_st
 {
     const struct zep_plan_ring *r = &plan->ring[ring];
     int64_t total = 0;
-    int n_node, per_node;
+    int n_node, per_node, heads = zep_ring_heads(r);
 
+    if (heads > 1)
+        count_heads(plan, r, out);
     for (int i = 0; i < r->n_seq; i++)
         total += plan->seq[plan->ring_seq[r->seq0 + i]].len;
     if (r->form != ZEP_FORM_SINGLE && zep_ring_grid(plan, ring, &n_node, &per_node)) {
@@ -249,16 +274,17 @@ static void count_ring(const struct zep_plan *plan, int ring, struct zep_plan_st
         out->hop_tok_intra += (int64_t)n_node * (per_node - 1) * total;
         return;
     }
-    for (int m = 0; m < r->n_member && r->n_member > 1; m++) {
-        int here = plan->member[r->member0 + m], prev = plan->member[r->member0 + (m + r->n_member - 1) % r->n_member];
-        int64_t own = 0;
+    for (int m = 0; m < r->n_member && r->n_member > heads; m++) {
+        int here = plan->member[r->member0 + m], prev = plan->member[r->member0 + (m + r->n_member - heads) % r->n_member], u = m % heads;
+        int64_t rest = total;
 
         for (int i = 0; i < r->n_seq; i++) {
             const struct zep_plan_seq *s = &plan->seq[plan->ring_seq[r->seq0 + i]];
 
-            own += zep_member_tokens(s->len, r->n_member, s->rot, m);
+            for (int w = m - u; w < m - u + heads; w++)
+                rest -= zep_member_tokens(s->len, r->n_member, s->rot, w);
         }
-        *(plan->dev_node[prev] != plan->dev_node[here] ? &out->hop_tok_inter : &out->hop_tok_intra) += total - own;
+        *(plan->dev_node[prev] != plan->dev_node[here] ? &out->hop_tok_inter : &out->hop_tok_intra) += rest * (u + 1) / heads - rest * u / heads; /* its heads' share */
     }
 }
 

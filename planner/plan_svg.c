@@ -26,13 +26,14 @@ static double row_y(const struct zep_plan *p, const struct frame *f, int dev)
 static void put_piece(const struct zep_plan *p, const struct frame *f, int dev, const struct zep_piece *pc, struct zep_buf *b)
 {
     const struct zep_plan_seq *s = &p->seq[pc->seq];
-    int zone = p->ring[s->ring].zone, form = p->ring[s->ring].form;
+    int zone = p->ring[s->ring].zone, plain = p->ring[s->ring].form == ZEP_FORM_SINGLE && !p->ring[s->ring].heads;
+    char form[32];
 
     zep_buf_printf(b, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"", LEFT + (double)pc->row0 * f->x_scale, row_y(p, f, dev), (double)(pc->end - pc->begin) * f->x_scale,
                    f->row_h * 0.78, colour[zone][pc->seq % 2]);
     if (p->n_seq <= 2000)
         zep_buf_printf(b, "><title>device %d: sequence %d (%" PRId64 " tokens), tokens %" PRId64 " to %" PRId64 ", %s, ring %d of %d%s%s</title></rect>\n", dev, pc->seq, s->len, pc->begin, pc->end,
-                       zone_text[zone], s->ring, p->ring[s->ring].n_member, form == ZEP_FORM_SINGLE ? "" : ", ", form == ZEP_FORM_SINGLE ? "" : zep_form_names[form]);
+                       zone_text[zone], s->ring, p->ring[s->ring].n_member, plain ? "" : ", ", plain ? "" : zep_ring_form_text(&p->ring[s->ring], form));
     else
         zep_buf_puts(b, "/>\n");
 }

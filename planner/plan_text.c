@@ -2,6 +2,7 @@
 #include "planner/plan.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #include "common/arena.h"
 
@@ -42,9 +43,13 @@ static void put_members(const struct zep_plan *p, const struct zep_plan_ring *r,
 
 static void put_rings(const struct zep_plan *p, struct zep_buf *b)
 {
-    int shown = 0, folded = 0;
+    int shown = 0, folded = 0, width = 7;
+    char form[32];
 
-    zep_buf_printf(b, "\n%-5s %-11s %-7s %9s %10s %8s  %s\n", "ring", "zone", "form", "sequences", "tokens", "proxies", "devices");
+    for (int i = 0; i < p->n_ring && i < MAX_LINES; i++)
+        width = (int)strlen(zep_ring_form_text(&p->ring[i], form)) > width ? (int)strlen(form) : width;
+
+    zep_buf_printf(b, "\n%-5s %-11s %-*s %9s %10s %8s  %s\n", "ring", "zone", width, "form", "sequences", "tokens", "proxies", "devices");
     for (int i = 0; i < p->n_ring; i++) {
         const struct zep_plan_ring *r = &p->ring[i];
         int64_t tok = 0;
@@ -59,7 +64,7 @@ static void put_rings(const struct zep_plan *p, struct zep_buf *b)
             tok += p->seq[p->ring_seq[r->seq0 + k]].len;
         for (int k = 0; k < r->n_hop; k++)
             most = p->hop[r->hop0 + k].n_proxy > most ? p->hop[r->hop0 + k].n_proxy : most;
-        zep_buf_printf(b, "%-5d %-11s %-7s %9d %10" PRId64 " ", i, zone_text[r->zone], r->n_member > 1 ? zep_form_names[r->form] : "-", r->n_seq, tok);
+        zep_buf_printf(b, "%-5d %-11s %-*s %9d %10" PRId64 " ", i, zone_text[r->zone], width, r->n_member > 1 ? zep_ring_form_text(r, form) : "-", r->n_seq, tok);
         if (most)
             zep_buf_printf(b, "%8d  ", most);
         else
@@ -106,6 +111,8 @@ int zep_plan_to_text(const struct zep_plan *p, struct zep_buf *b, struct zep_err
     if (st.mean_pairs > 0)
         zep_buf_printf(b, "\nattention pairs a device: largest %.4g, %.2f x the mean\n", st.max_pairs, st.max_pairs / st.mean_pairs);
     zep_buf_printf(b, "key/value rows sent a forward pass: %" PRId64 " between nodes, %" PRId64 " inside nodes\n", st.hop_tok_inter, st.hop_tok_intra);
+    if (st.head_tok_inter || st.head_tok_intra)
+        zep_buf_printf(b, "rows whose heads are exchanged, in and out: %" PRId64 " between nodes, %" PRId64 " inside nodes\n", st.head_tok_inter, st.head_tok_intra);
     zep_buf_printf(b, "remapped to equal shares: %" PRId64 " tokens in %d moves\n", st.moved_tok, p->n_move);
     if (p->n_ring)
         put_rings(p, b);

@@ -104,7 +104,7 @@ static void route(const struct zep_view *view, struct nic_table *t, int routing,
         struct zep_plan_ring *r = &plan->ring[i];
 
         r->hop0 = n_hop;
-        for (int m = 0; m < r->n_member && r->zone == ZEP_ZONE_INTER && r->form == ZEP_FORM_SINGLE; m++) {
+        for (int m = 0; m < r->n_member && r->zone == ZEP_ZONE_INTER && r->form == ZEP_FORM_SINGLE && !r->heads; m++) {
             int x;
 
             if (!crosses(view, plan, r, m, &from, &to))

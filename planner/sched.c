@@ -8,7 +8,7 @@
 #include "planner/sched_internal.h"
 
 /* Phases number the keys, so that these ascend over a pass. */
-enum phase { PHASE_IN = 1, PHASE_INTER, PHASE_INTRA, PHASE_OUT, N_PHASE };
+enum phase { PHASE_IN = 1, PHASE_HEADS_IN, PHASE_INTER, PHASE_INTRA, PHASE_HEADS_OUT, PHASE_OUT, N_PHASE };
 
 static int64_t make_key(enum zep_pass pass, enum phase phase, int round, int stage)
 {
@@ -26,13 +26,13 @@ int sched_add_xfer(struct zep_sched *s, int send, int peer, struct zep_ref ref, 
         s->xfer = xfer;
         s->cap_xfer = cap;
     }
-    s->xfer[s->n_xfer++] = (struct zep_xfer){send, peer, ref, n};
+    s->xfer[s->n_xfer++] = (struct zep_xfer){send, peer, ref, n, 0, 0};
     return ZEP_OK;
 }
 
 static int add_xfer(struct zep_sched *s, int send, int peer, enum zep_space space, int slot, int64_t row, int64_t n, struct zep_error *err)
 {
-    return sched_add_xfer(s, send, peer, (struct zep_ref){space, slot, row}, n, err);
+    return sched_add_xfer(s, send, peer, (struct zep_ref){space, slot, row, 0, 0}, n, err);
 }
 
 /* --- pairs --- */
@@ -52,20 +52,22 @@ static int add_pair(struct zep_sched *s, const struct zep_pair *pair, struct zep
     return ZEP_OK;
 }
 
-/* The two chunks of a member: number, begin, tokens, and its row in the member's block. */
+/* The two chunks of a member (runs of chunks of a group): number, begin, tokens, and its row in the member's block. */
 struct chunks {
     int c[2];
     int64_t begin[2], n[2], row[2];
 };
 
-static void member_chunks(const struct zep_plan_seq *seq, int n_member, int pos, int64_t row, struct chunks *out)
+static void member_chunks(const struct zep_plan_seq *seq, int n_member, int heads, int pos, int64_t row, struct chunks *out)
 {
     out->c[0] = pos;
     out->c[1] = 2 * n_member - 1 - pos;
     for (int i = 0; i < 2; i++) {
         int64_t end;
 
-        zep_chunk_range(seq->len, n_member, seq->rot, out->c[i], &out->begin[i], &end);
+        zep_chunk_range(seq->len, n_member * heads, seq->rot, out->c[i] * heads, &out->begin[i], &end);
+        if (heads > 1)
+            zep_chunk_range(seq->len, n_member * heads, seq->rot, (out->c[i] + 1) * heads - 1, &(int64_t){0}, &end);
         out->n[i] = end - out->begin[i];
         out->row[i] = row;
         row += out->n[i];
@@ -78,14 +80,14 @@ int sched_sees(const struct zep_sched *s, const struct sched_ring *ring, int ste
     const struct zep_plan_ring *r = &plan->ring[ring->ring];
     int b = sched_step_block(s, ring, step);
 
-    if (!ring->n || r->n_member == 1)
+    if (!ring->n || ring->n_member == 1)
         return ring->n > 0;
     for (int i = 0; i < r->n_seq; i++) {
         const struct zep_plan_seq *seq = &plan->seq[plan->ring_seq[r->seq0 + i]];
         struct chunks q, k;
 
-        member_chunks(seq, r->n_member, ring->pos, 0, &q);
-        member_chunks(seq, r->n_member, b, 0, &k);
+        member_chunks(seq, ring->n_member, ring->heads, ring->pos, 0, &q);
+        member_chunks(seq, ring->n_member, ring->heads, b, 0, &k);
         for (int x = 0; x < 2; x++)
             for (int y = 0; y < 2; y++)
                 if (q.n[x] && k.n[y] && k.c[y] <= q.c[x])
@@ -106,15 +108,15 @@ static int add_block(struct zep_sched *s, const struct sched_ring *ring, int b, 
         const struct zep_plan_seq *seq = &plan->seq[plan->ring_seq[r->seq0 + i]];
         struct chunks q, k;
 
-        if (r->n_member == 1) {
+        if (ring->n_member == 1) {
             if ((rc = add_pair(s, &(struct zep_pair){q_row, seq->len, 0, k_row, seq->len, 0}, err)) < 0)
                 return rc;
             q_row += seq->len;
             k_row += seq->len;
             continue;
         }
-        member_chunks(seq, r->n_member, ring->pos, q_row, &q);
-        member_chunks(seq, r->n_member, b, k_row, &k);
+        member_chunks(seq, ring->n_member, ring->heads, ring->pos, q_row, &q);
+        member_chunks(seq, ring->n_member, ring->heads, b, k_row, &k);
         q_row += q.n[0] + q.n[1];
         k_row += k.n[0] + k.n[1];
         for (int x = 0; x < 2; x++)
@@ -175,11 +177,11 @@ static int send_own(struct zep_sched *s, const struct sched_item *item, const st
 
     if (m->dkv) {
         after(s, ring->at.dkv_mark[dkv_slot(m->hop)]);
-        return add_xfer(s, 1, peer, ZEP_RING_DKV, ring->dkv0 + dkv_slot(m->hop), row, n, err);
+        return sched_add_xfer(s, 1, peer, sched_ref(ring, ZEP_RING_DKV, ring->dkv0 + dkv_slot(m->hop), row), n, err);
     }
     if (m->hop == 1)
-        return add_xfer(s, 1, peer, ZEP_ATT_KV, 0, ring->row0 + row, n, err);
-    return add_xfer(s, 1, peer, ZEP_RING_KV, ring->kv0 + kv_slot(m->hop - 1), row, n, err);
+        return sched_add_xfer(s, 1, peer, sched_own(ring, ZEP_ATT_KV, row), n, err);
+    return sched_add_xfer(s, 1, peer, sched_ref(ring, ZEP_RING_KV, ring->kv0 + kv_slot(m->hop - 1), row), n, err);
 }
 
 /* What the receiver receives into: for step hop, for step hop+1; lane_groups: how many groups of the lane there are with this one. */
@@ -193,7 +195,7 @@ static int recv_own(struct zep_sched *s, const struct sched_item *item, const st
         ring->at.dkv_wait[slot] = lane_groups;
     else
         ring->at.kv_wait[slot] = lane_groups;
-    return m->dkv ? add_xfer(s, 0, peer, ZEP_RING_DKV, ring->dkv0 + slot, row, n, err) : add_xfer(s, 0, peer, ZEP_RING_KV, ring->kv0 + slot, row, n, err);
+    return sched_add_xfer(s, 0, peer, m->dkv ? sched_ref(ring, ZEP_RING_DKV, ring->dkv0 + slot, row) : sched_ref(ring, ZEP_RING_KV, ring->kv0 + slot, row), n, err);
 }
 
 /* The device's transfers of one part in one stage. */
@@ -231,7 +233,7 @@ static int make_hop_group(struct zep_sched *s, const struct sched_zone *zone, in
 
     for (int i = zone->item0; i < zone->item_end; i = end) {
         const struct sched_item *item = &s->item[i];
-        int g = s->plan->ring[item->ring].n_member;
+        int g = sched_ring_size(s->plan, item->ring);
 
         for (end = i + 1; end < zone->item_end && s->item[end].ring == item->ring && s->item[end].from == item->from; end++)
             ;
@@ -305,27 +307,27 @@ static void single_attn(struct zep_sched *s, const struct sched_ring *ring, int 
     int own = step % ring->n_member == 0;
 
     op->wait[lane] = ring->at.step_wait;
-    op->kv = own ? (struct zep_ref){ZEP_ATT_KV, 0, ring->row0} : (struct zep_ref){ZEP_RING_KV, ring->kv0 + kv_slot(step), 0};
+    op->kv = own ? sched_own(ring, ZEP_ATT_KV, 0) : sched_ref(ring, ZEP_RING_KV, ring->kv0 + kv_slot(step), 0);
     op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(s, ring, step));
     if (s->pass == ZEP_PASS_FWD)
         return;
     op->clear = !own;
     if (own)
-        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0};
+        op->dkv = sched_own(ring, ZEP_ATT_DKV, 0);
     else if (step == 1)
-        op->dkv = (struct zep_ref){ZEP_RING_DKV, ring->dkv0 + dkv_slot(1), 0};
+        op->dkv = sched_ref(ring, ZEP_RING_DKV, ring->dkv0 + dkv_slot(1), 0);
     else
-        op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
+        op->dkv = sched_ref(ring, ZEP_SCRATCH_DKV, ring->scratch, 0);
 }
 
 static void single_add(const struct zep_sched *s, const struct sched_ring *ring, int lane, int step, struct zep_op *op)
 {
-    struct zep_ref sum = {ZEP_RING_DKV, ring->dkv0 + dkv_slot(step), 0};
+    struct zep_ref sum = sched_ref(ring, ZEP_RING_DKV, ring->dkv0 + dkv_slot(step), 0);
     int home = step == ring->n_member;
 
     op->wait[lane] = ring->at.dkv_wait[dkv_slot(step)];
-    op->dst = home ? (struct zep_ref){ZEP_ATT_DKV, 0, ring->row0} : sum;
-    op->src = home ? sum : (struct zep_ref){ZEP_SCRATCH_DKV, ring->scratch, 0};
+    op->dst = home ? sched_own(ring, ZEP_ATT_DKV, 0) : sum;
+    op->src = home ? sum : sched_ref(ring, ZEP_SCRATCH_DKV, ring->scratch, 0);
     op->n = sched_block_rows(s->plan, ring->ring, sched_step_block(s, ring, step));
 }
 
@@ -346,6 +348,7 @@ static int make_compute(struct zep_sched *s, const struct sched_ring *ring, enum
     else
         single_add(s, ring, lane, step, op);
     if (attn) {
+        op->q = sched_own(ring, ZEP_ATT_Q, -ring->row0);
         op->pair = s->pair;
         op->n_pair = s->no_pairs ? 0 : s->n_pair;
     }
@@ -361,6 +364,13 @@ static void make_group(struct zep_sched *s, enum zep_lane lane, int64_t key, str
     op->xfer = s->xfer;
     op->n_xfer = s->n_xfer;
     s->n_group[lane]++;
+}
+
+void sched_heads_group(struct zep_sched *s, enum zep_lane lane, int out, struct zep_op *op)
+{
+    make_group(s, lane, make_key(s->pass, out ? PHASE_HEADS_OUT : PHASE_HEADS_IN, 0, 0), op);
+    op->run = s->run;
+    op->n_run = s->n_run;
 }
 
 /* The group of a stage of a round: 1, 0 where the device has no part in it, negative error. */
@@ -463,13 +473,20 @@ static int next_copy(struct zep_sched *s, int out, int k, struct zep_op *op)
     if (!s->kept || !att)
         return 0;
     op->kind = ZEP_OP_COPY;
-    op->dst = (struct zep_ref){out ? lin : att, 0, 0};
-    op->src = (struct zep_ref){out ? att : lin, 0, 0};
+    op->dst = (struct zep_ref){out ? lin : att, 0, 0, 0, 0};
+    op->src = (struct zep_ref){out ? att : lin, 0, 0, 0, 0};
     op->n = s->kept;
     return 1;
 }
 
 /* --- the stream --- */
+
+static int make_barrier(enum zep_phase phase, struct zep_op *op)
+{
+    op->kind = ZEP_OP_BARRIER;
+    op->phase = phase;
+    return 1;
+}
 
 int zep_sched_next(struct zep_sched *s, struct zep_op *op, struct zep_error *err)
 {
@@ -490,10 +507,21 @@ int zep_sched_next(struct zep_sched *s, struct zep_op *op, struct zep_error *err
         case SCHED_OUT_COPY_2:
             rc = next_copy(s, 1, s->state == SCHED_OUT_COPY_2, op);
             break;
+        case SCHED_HEADS_IN:
+        case SCHED_HEADS_OUT:
+            if ((rc = sched_heads_next(s, s->state == SCHED_HEADS_OUT, op, err)) != 0)
+                return rc;
+            s->i_head = 0;
+            break;
         case SCHED_IN_BARRIER:
+            rc = make_barrier(s->n_head ? ZEP_PHASE_HEADS_IN : ZEP_PHASE_ATTN, op);
+            break;
+        case SCHED_HEADS_IN_BARRIER:
+        case SCHED_HEADS_OUT_BARRIER:
+            rc = s->n_head ? make_barrier(s->state == SCHED_HEADS_IN_BARRIER ? ZEP_PHASE_ATTN : ZEP_PHASE_HEADS_OUT, op) : 0;
+            break;
         case SCHED_OUT_BARRIER:
-            op->kind = ZEP_OP_BARRIER;
-            rc = 1;
+            rc = make_barrier(ZEP_PHASE_OUT, op);
             break;
         case SCHED_ZONES:
             if ((rc = next_in_zone(s, op, err)) != 0)
@@ -517,6 +545,7 @@ void zep_sched_rewind(struct zep_sched *s)
 {
     s->state = SCHED_IN_GROUP;
     s->z = 0;
+    s->i_head = 0;
     memset(s->n_group, 0, sizeof s->n_group);
     memset(s->n_compute, 0, sizeof s->n_compute);
     for (int z = 0; z < ZEP_N_QUEUE; z++) {
@@ -533,24 +562,48 @@ void zep_sched_rewind(struct zep_sched *s)
 
 /* --- what a device needs --- */
 
+static int64_t in_whole(int64_t n, int n_slice)
+{
+    return n_slice > 1 ? (n + n_slice - 1) / n_slice : n;
+}
+
 static void need_ref(struct zep_sched_need *need, struct zep_ref ref, int64_t n)
 {
     if (ref.space == ZEP_SPACE_NONE)
         return;
     if (ref.slot + 1 > need->n_slot[ref.space])
         need->n_slot[ref.space] = ref.slot + 1;
-    if (ref.row + n > need->rows[ref.space])
-        need->rows[ref.space] = ref.row + n;
+    if (in_whole(ref.row + n, ref.n_slice) > need->rows[ref.space])
+        need->rows[ref.space] = in_whole(ref.row + n, ref.n_slice);
+}
+
+/* What a phase of heads stages: all its transfers. The group's rows have their place whether or not all are transferred. */
+static void need_heads(const struct zep_sched *s, struct zep_sched_need *need)
+{
+    for (int i = 0; i < s->n_ring; i++)
+        for (int space = ZEP_HEAD_Q; space <= ZEP_HEAD_DKV && s->ring[i].heads > 1; space++)
+            need_ref(need, sched_ref(&s->ring[i], (enum zep_space)space, s->ring[i].head, 0), s->ring[i].n);
 }
 
 static int need_pass(struct zep_sched *s, struct zep_sched_need *need, struct zep_error *err)
 {
+    int64_t head_q = 0, head_kv = 0;
     struct zep_op op;
     int rc;
 
+    need_heads(s, need);
     while ((rc = zep_sched_next(s, &op, err)) == 1) {
-        for (int i = 0; i < op.n_xfer; i++)
-            need_ref(need, op.xfer[i].ref, op.xfer[i].n);
+        int heads = op.kind == ZEP_OP_GROUP && (s->state == SCHED_HEADS_IN || s->state == SCHED_HEADS_OUT);
+
+        for (int i = 0; i < op.n_xfer; i++) {
+            const struct zep_xfer *x = &op.xfer[i];
+
+            need_ref(need, x->ref, x->n);
+            if (heads)
+                *(zep_space_is_kv(x->ref.space) ? &head_kv : &head_q) += in_whole(x->n, x->ref.n_slice);
+        }
+        if (op.kind == ZEP_OP_COPY && op.src.n_slice > 1)
+            *(zep_space_is_kv(op.src.space) ? &head_kv : &head_q) += in_whole(op.n, op.src.n_slice);
         if (op.n_xfer > need->max_xfer)
             need->max_xfer = op.n_xfer;
         need_ref(need, op.kv, op.n);
@@ -558,6 +611,8 @@ static int need_pass(struct zep_sched *s, struct zep_sched_need *need, struct ze
         need_ref(need, op.dst, op.n);
         need_ref(need, op.src, op.n);
     }
+    need->head_q = head_q > need->head_q ? head_q : need->head_q;
+    need->head_kv = head_kv > need->head_kv ? head_kv : need->head_kv;
     for (int lane = 0; lane < ZEP_N_LANE; lane++)
         if (s->n_group[lane] > need->max_pending)
             need->max_pending = s->n_group[lane];

@@ -4,6 +4,9 @@
  *   forward:  remap in (Q and KV rows, linear -> attention) | attention | remap out (O rows, attention -> linear)
  *   backward: remap in (dO rows, linear -> attention)       | attention | remap out (dQ and dKV rows, attention -> linear)
  * In a remap phase the rows that stay are ZEP_OP_COPY, the moved ones one ZEP_OP_GROUP on the world lane (none where a device has neither).
+ * A device that exchanges heads has two phases more, which lie next to attention:
+ *   forward:  remap in | heads in (Q and KV) | attention | heads out (O)        | remap out
+ *   backward: remap in | heads in (dO)       | attention | heads out (dQ, dKV)  | remap out
  *
  * Transfers are posted in groups. A lane is a first-in first-out queue of groups on one communicator: a group is posted when the group before it on its lane is complete
  * and the operations (after) and groups of other lanes (wait) that it names are; it completes when all its transfers are done. Compute operations run in the order of their queue when the groups that they name (wait)
@@ -17,6 +20,12 @@
  * left and brings what step t+1 adds to. Hop G-1 brings a member's sum home; it is added to ATT_DKV, which has what step G wrote there.
  * Order of summation of member m's dK and dV: members m+1, m+2, ..., m-1, from the left, and this sum is added to what m contributes.
  * A hop between nodes takes three groups of a round: stage 0 dispatch to the proxies, stage 1 the transfers between nodes and all direct hops, stage 2 combine.
+ *
+ * Exchange of heads: U members of a ring that lie side by side are a group (plan.h). In the phase heads in, each member sends the w-th of U parts of the heads of its own rows (spaces ATT_*) to member w of its group and receives its
+ * own part of the others' rows; after it, member u has the rows of the whole group, each with 1/U of the heads, in spaces HEAD_*: for each sequence of the ring in order, the group's first run of chunks, then its
+ * second one, as the rows of a member of a ring of R = G/U have it. Attention and all transfers between groups are those of such a ring of R members (those of the same u), on rows of 1/U of the heads, with spaces HEAD_* in place
+ * of ATT_*. The phase heads out is the way back. A phase has one group on the world lane for members of other nodes and one on the node lane, in the order (ring, member, spaces) at both ends; its own part is a
+ * ZEP_OP_COPY. A message's rows lie in the sender's (or receiver's) layout one after the other, in the group's layout in two runs a sequence: transfers and copies carry these runs for their HEAD_* side.
  *
  * Rings on a grid have N nodes of P members; member (v, p) is position v * P + p. Between nodes a device meets only its counterparts (v', p), on the world lane and straight; inside its node only
  * its neighbours p-1 and p+1 (backward, twice, also others), on the grid lane (the node lane where the ring is in one node). The two lanes' groups of a round are apart, so that neither waits for the other but where it must.
@@ -53,6 +62,8 @@
 enum zep_pass { ZEP_PASS_FWD = 0, ZEP_PASS_BWD };
 /* Communicators: between nodes; inside a node, for rings of one node; inside a node, for rings over several (so that neither queues behind the other). */
 enum zep_lane { ZEP_LANE_WORLD = 0, ZEP_LANE_NODE, ZEP_LANE_GRID, ZEP_N_LANE };
+/* A barrier says which phase it begins. */
+enum zep_phase { ZEP_PHASE_IN = 0, ZEP_PHASE_HEADS_IN, ZEP_PHASE_ATTN, ZEP_PHASE_HEADS_OUT, ZEP_PHASE_OUT, ZEP_N_PHASE };
 enum zep_queue { ZEP_QUEUE_INTER = 0, ZEP_QUEUE_INTRA, ZEP_QUEUE_LOCAL, ZEP_N_QUEUE };
 
 /* Where rows live. A row is one token's data: q-like [n_head, head_dim] or kv-like [2, n_head_kv, head_dim] (k, then v). */
@@ -66,17 +77,33 @@ enum zep_space {
     ZEP_PROXY_KV, ZEP_PROXY_DKV, /* staging of proxies; slots numbered per device */
     ZEP_GATHER_KV,   /* all-gather: the blocks of all other members of a ring, by member, one slot for each such ring of the device */
     ZEP_GATHER_DKV,  /* their gradients, likewise */
+    ZEP_HEAD_Q, ZEP_HEAD_KV, ZEP_HEAD_O, ZEP_HEAD_DO, ZEP_HEAD_DQ, ZEP_HEAD_DKV, /* the device's part of the heads of its group's rows, in the order of ATT_*; one slot for each ring of the device that exchanges heads */
     ZEP_N_SPACE
 };
 static inline int zep_space_is_kv(enum zep_space s)
 {
-    return s == ZEP_LIN_KV || s == ZEP_LIN_DKV || s == ZEP_ATT_KV || s == ZEP_ATT_DKV || s >= ZEP_RING_KV;
+    return s == ZEP_LIN_KV || s == ZEP_LIN_DKV || s == ZEP_ATT_KV || s == ZEP_ATT_DKV || s == ZEP_HEAD_KV || s == ZEP_HEAD_DKV || (s >= ZEP_RING_KV && s <= ZEP_GATHER_DKV);
+}
+
+/* The rows' counterpart in spaces of exchanged heads. */
+static inline enum zep_space zep_space_of_heads(enum zep_space att)
+{
+    return (enum zep_space)((int)ZEP_HEAD_Q + ((int)att - (int)ZEP_ATT_Q));
+}
+static inline int zep_space_is_heads(enum zep_space s)
+{
+    return s >= ZEP_HEAD_Q && s <= ZEP_HEAD_DKV;
 }
 
 struct zep_ref { /* rows of a buffer */
     enum zep_space space;
     int32_t slot;
     int64_t row;
+    int32_t slice, n_slice; /* n_slice >= 2: the slice-th of so many equal parts of the heads. In ATT_* it is taken out of whole rows, in all others rows are no more than that. 0: whole rows */
+};
+
+struct zep_run { /* rows, from a ref's row on */
+    int64_t row, n;
 };
 
 struct zep_xfer {
@@ -84,9 +111,10 @@ struct zep_xfer {
     int32_t peer; /* plan device */
     struct zep_ref ref;
     int64_t n;    /* rows, > 0 */
+    int32_t run0, n_run; /* n_run > 0: the rows of ref, which is HEAD_*, are these of the op's runs, n together; else they follow each other */
 };
 
-/* One block of attention: queries rows q_row.. of ATT_Q (and ATT_O, lse, ATT_DO, ATT_DQ) against rows kv.row + k_row.. of the op's kv buffer. Positions are those within the document. */
+/* One block of attention: queries rows q_row.. of ATT_Q (and ATT_O, lse, ATT_DO, ATT_DQ), or of the same HEAD_* slot, against rows kv.row + k_row.. of the op's kv buffer. Positions are those within the document. */
 struct zep_pair {
     int64_t q_row, n_q, q_pos;
     int64_t k_row, n_k, k_pos; /* k_row relative to op.kv.row (and to op.dkv.row in backward) */
@@ -107,14 +135,20 @@ struct zep_op {
     /* ATTN, ADD */
     enum zep_queue queue;
     int32_t ring, step;
+    struct zep_ref q;   /* ATTN: row 0 of ATT_Q or of a slot of HEAD_Q; all refs of an operation are of the same heads */
     struct zep_ref kv;  /* ATTN: first row of the block's keys and values */
     struct zep_ref dkv; /* ATTN backward: first row of where dK and dV are added */
-    int clear;          /* ATTN backward: n rows from dkv are set to zero first. (Forward: the executor sets O to 0 and lse to -inf when the attention phase begins, backward: ATT_DQ and ATT_DKV to 0.) */
+    int clear;          /* ATTN backward: n rows from dkv are set to zero first. (Forward: the executor sets O to 0 and lse to -inf when the attention phase begins, backward: ATT_DQ and ATT_DKV to 0; HEAD_* likewise.) */
     int n_pair;
     const struct zep_pair *pair; /* valid until the next call; only pairs with n_q, n_k > 0 and something to see */
     /* ADD: dst rows += src rows; COPY: dst rows = src rows */
     struct zep_ref dst, src;
     int64_t n; /* rows of ADD, COPY; of the kv block for ATTN */
+    /* GROUP: of its transfers; COPY: where n_run > 0, of the side that is HEAD_* */
+    int n_run;
+    const struct zep_run *run; /* valid until the next call */
+    /* BARRIER */
+    enum zep_phase phase; /* that begins */
 };
 
 struct zep_sched;
@@ -125,11 +159,12 @@ int zep_sched_next(struct zep_sched *sched, struct zep_op *op, struct zep_error 
 void zep_sched_rewind(struct zep_sched *sched); /* from the start again; no allocation in a second run over the same stream */
 void zep_sched_free(struct zep_sched *sched);
 
-/* How many slots each space needs on this device, and the largest number of rows of a slot (over both passes). */
+/* How many slots each space needs on this device, and the largest number of rows of a slot (over both passes). Rows of a part of the heads count as that part, rounded up. */
 struct zep_sched_need {
     int32_t n_slot[ZEP_N_SPACE];
     int64_t rows[ZEP_N_SPACE];
     int32_t max_xfer;    /* transfers in one group */
+    int64_t head_q, head_kv; /* q-like and kv-like rows, in whole ones, of all transfers and copies of a pass that exchange heads */
     int32_t max_pending; /* groups on one lane in the whole pass: a bound for queues */
 };
 int zep_sched_need(const struct zep_plan *plan, int dev, struct zep_sched_need *out, struct zep_error *err);

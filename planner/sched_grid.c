@@ -74,12 +74,12 @@ static void wait_for(struct zep_sched *s, enum zep_lane lane, int32_t n_group)
 
 static int send_to(struct zep_sched *s, const struct sched_ring *r, int pos, struct zep_ref ref, int64_t n, struct zep_error *err)
 {
-    return sched_add_xfer(s, 1, s->plan->member[s->plan->ring[r->ring].member0 + pos], ref, n, err);
+    return sched_add_xfer(s, 1, sched_peer(s, r, pos), ref, n, err);
 }
 
 static int recv_from(struct zep_sched *s, const struct sched_ring *r, int pos, struct zep_ref ref, int64_t n, struct zep_error *err)
 {
-    return sched_add_xfer(s, 0, s->plan->member[s->plan->ring[r->ring].member0 + pos], ref, n, err);
+    return sched_add_xfer(s, 0, sched_peer(s, r, pos), ref, n, err);
 }
 
 /* --- double ring: slots --- */
@@ -119,12 +119,12 @@ static int dkv_of(const struct zep_sched *s, const struct sched_ring *r, int t)
 
 static struct zep_ref kv_slot(const struct sched_ring *r, int slot)
 {
-    return (struct zep_ref){ZEP_RING_KV, r->kv0 + slot, 0};
+    return sched_ref(r, ZEP_RING_KV, r->kv0 + slot, 0);
 }
 
 static struct zep_ref dkv_slot(const struct sched_ring *r, int slot)
 {
-    return (struct zep_ref){ZEP_RING_DKV, r->dkv0 + slot, 0};
+    return sched_ref(r, ZEP_RING_DKV, r->dkv0 + slot, 0);
 }
 
 /* Where the block of a place is, on the way from or to the neighbours. */
@@ -132,7 +132,7 @@ static struct zep_ref kv_of(const struct zep_sched *s, const struct sched_ring *
 {
     if (at.i)
         return kv_slot(r, kv_inner(s, r, at));
-    return at.j % r->n_node ? kv_slot(r, kv_outer(at.j)) : (struct zep_ref){ZEP_ATT_KV, 0, r->row0};
+    return at.j % r->n_node ? kv_slot(r, kv_outer(at.j)) : sched_own(r, ZEP_ATT_KV, 0);
 }
 
 /* --- double ring: transfers --- */
@@ -338,13 +338,13 @@ static void double_attn(const struct zep_sched *s, const struct sched_ring *r, i
         return;
     op->clear = !own;
     if (own) {
-        op->dkv = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+        op->dkv = sched_own(r, ZEP_ATT_DKV, 0);
     } else if (begins(s, r, t, of)) {
         op->dkv = dkv_slot(r, dkv_of(s, r, t));
         if (r->at.acc_wait > op->wait[r->inner])
             op->wait[r->inner] = r->at.acc_wait;
     } else {
-        op->dkv = (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
+        op->dkv = sched_ref(r, ZEP_SCRATCH_DKV, r->scratch, 0);
     }
 }
 
@@ -360,11 +360,11 @@ static void double_compute(const struct zep_sched *s, const struct sched_ring *r
     op->n = rows_of(s, r, back(r, of.j, of.i));
     if (what == DO_ADD) {
         op->wait[r->per_node > 1 ? r->inner : ZEP_LANE_WORLD] = r->at.dkv_wait[slot];
-        op->dst = home ? (struct zep_ref){ZEP_ATT_DKV, 0, r->row0} : dkv_slot(r, slot);
-        op->src = home ? dkv_slot(r, slot) : (struct zep_ref){ZEP_SCRATCH_DKV, r->scratch, 0};
+        op->dst = home ? sched_own(r, ZEP_ATT_DKV, 0) : dkv_slot(r, slot);
+        op->src = home ? dkv_slot(r, slot) : sched_ref(r, ZEP_SCRATCH_DKV, r->scratch, 0);
     } else if (comes_home(s, r, t)) {
         op->wait[r->inner] = r->at.dkv_wait[dkv_outer(0)];
-        op->dst = (struct zep_ref){ZEP_ATT_DKV, 0, r->row0};
+        op->dst = sched_own(r, ZEP_ATT_DKV, 0);
         op->src = dkv_slot(r, dkv_outer(0));
         op->n = r->n;
     } else {
@@ -391,8 +391,8 @@ static int n_inner(const struct sched_ring *r)
 static struct zep_ref gathered(const struct sched_ring *r, int pos, int dkv)
 {
     if (pos == r->pos)
-        return (struct zep_ref){dkv ? ZEP_ATT_DKV : ZEP_ATT_KV, 0, r->row0};
-    return (struct zep_ref){dkv ? ZEP_GATHER_DKV : ZEP_GATHER_KV, r->gather, r->off[pos]};
+        return sched_own(r, dkv ? ZEP_ATT_DKV : ZEP_ATT_KV, 0);
+    return sched_ref(r, dkv ? ZEP_GATHER_DKV : ZEP_GATHER_KV, r->gather, r->off[pos]);
 }
 
 /* Inner hop h of 1 .. N(P-1): turn (h-1) / (P-1). */
@@ -556,10 +556,10 @@ static void gather_compute(const struct zep_sched *s, const struct sched_ring *r
         for (int l = 0; l < ZEP_N_LANE; l++)
             op->wait[l] = r->at.all_wait[l];
         op->n = what == DO_ATTN ? r->n : r->n_other;
-        op->kv = what == DO_ATTN ? gathered(r, r->pos, 0) : (struct zep_ref){ZEP_GATHER_KV, r->gather, 0};
+        op->kv = what == DO_ATTN ? gathered(r, r->pos, 0) : sched_ref(r, ZEP_GATHER_KV, r->gather, 0);
         if (!bwd(s))
             return;
-        op->dkv = what == DO_ATTN ? gathered(r, r->pos, 1) : (struct zep_ref){ZEP_GATHER_DKV, r->gather, 0};
+        op->dkv = what == DO_ATTN ? gathered(r, r->pos, 1) : sched_ref(r, ZEP_GATHER_DKV, r->gather, 0);
         op->clear = what == DO_GATHERED;
         return;
     }

@@ -33,7 +33,10 @@ struct sched_ring_state {
 
 /* A ring that the device is a member of. */
 struct sched_ring {
-    int32_t ring, pos, n_member;
+    int32_t ring, pos, n_member; /* where heads are exchanged: the group's number, the number of groups */
+    int32_t slice, heads;     /* the member's number in its group, of so many; 0, 1: no exchange */
+    int32_t head;             /* slot in HEAD_* */
+    int64_t att_row0, att_n;  /* where heads are exchanged: its own rows in ATT_* */
     int32_t form;             /* enum zep_form */
     int32_t n_node, per_node; /* the grid; the member is (v, p) in it. Single ring: n_member x 1 */
     int32_t v, p;
@@ -42,7 +45,7 @@ struct sched_ring {
     int32_t scratch;          /* slot in SCRATCH_DKV */
     int32_t gather;           /* slot in GATHER_KV, GATHER_DKV */
     int32_t attn_step;        /* all-gather: the step of attention */
-    int64_t row0, n;          /* its own block in the attention layout */
+    int64_t row0, n;          /* its own block in the attention layout, or in HEAD_* */
     int64_t n_other;          /* all-gather: rows of all other blocks */
     int64_t *off;             /* all-gather: [n_member] where each begins in the slot */
     int32_t *crossing_wait;   /* all-gather: [n_node] groups of the world lane up to the crossing */
@@ -72,7 +75,11 @@ enum sched_state {
     SCHED_IN_COPY,
     SCHED_IN_COPY_2,
     SCHED_IN_BARRIER,
+    SCHED_HEADS_IN,
+    SCHED_HEADS_IN_BARRIER,
     SCHED_ZONES,
+    SCHED_HEADS_OUT_BARRIER,
+    SCHED_HEADS_OUT,
     SCHED_OUT_BARRIER,
     SCHED_OUT_GROUP,
     SCHED_OUT_COPY,
@@ -92,24 +99,52 @@ struct zep_sched {
     int n_move;
     int32_t *move; /* the moves from and to the device */
     int64_t kept;  /* rows that stay in a remap */
+    int n_head;    /* rings that exchange heads */
     /* position */
     enum sched_state state;
-    int z;
+    int z, i_head; /* in a phase of heads: 0, 1 the groups, then the copies */
     int32_t n_group[ZEP_N_LANE], n_compute[ZEP_N_QUEUE];
     /* the group or the pairs in hand */
     int n_xfer, cap_xfer, n_pair, cap_pair;
     struct zep_xfer *xfer;
     struct zep_pair *pair;
+    int n_run, cap_run;
+    struct zep_run *run;
     int32_t after, wait[ZEP_N_LANE];
 };
 
-/* Rows of member pos of a ring in the attention layout of its device. */
+/* Members of a ring, or groups where heads are exchanged; all positions below are of these. */
+static inline int sched_ring_size(const struct zep_plan *plan, int ring)
+{
+    return plan->ring[ring].n_member / zep_ring_heads(&plan->ring[ring]);
+}
+/* The device at a position whose heads are the device's own. */
+static inline int sched_peer(const struct zep_sched *s, const struct sched_ring *ring, int pos)
+{
+    return s->plan->member[s->plan->ring[ring->ring].member0 + pos * ring->heads + ring->slice];
+}
+/* Rows of a buffer that a ring has to itself; its own block in ATT_* or HEAD_*, from a row on. */
+static inline struct zep_ref sched_ref(const struct sched_ring *ring, enum zep_space space, int slot, int64_t row)
+{
+    return (struct zep_ref){space, slot, row, ring->slice, ring->heads > 1 ? ring->heads : 0};
+}
+static inline struct zep_ref sched_own(const struct sched_ring *ring, enum zep_space att, int64_t row)
+{
+    return ring->heads > 1 ? sched_ref(ring, zep_space_of_heads(att), ring->head, ring->row0 + row) : sched_ref(ring, att, 0, ring->row0 + row);
+}
+
+/* Rows of the block at a position of a ring. */
 int64_t sched_block_rows(const struct zep_plan *plan, int ring, int pos);
 /* Whether the queries of the device's member see anything of the block of a step. */
 int sched_sees(const struct zep_sched *s, const struct sched_ring *ring, int step);
 int sched_add_xfer(struct zep_sched *s, int send, int peer, struct zep_ref ref, int64_t n, struct zep_error *err);
 /* Whose block step t computes with (all-gather: the t-th block in the order of the blocks' arrival). */
 int sched_step_block(const struct zep_sched *s, const struct sched_ring *ring, int step);
+
+/* sched_heads.c: the next operation of a phase of heads: 1, 0 when it has no more, negative error. */
+int sched_heads_next(struct zep_sched *s, int out, struct zep_op *op, struct zep_error *err);
+/* sched.c: makes the group in hand an operation. */
+void sched_heads_group(struct zep_sched *s, enum zep_lane lane, int out, struct zep_op *op);
 
 /* sched_grid.c: double rings and all-gather. */
 /* The grid, the slots and the tables of a ring; *kv, *dkv, *scratch, *gather go on with the slots that it takes. */

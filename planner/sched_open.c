@@ -21,11 +21,21 @@ static const struct zep_plan_slot *find_slot(const struct zep_plan *plan, int de
     return lo < plan->dev_slot0[dev + 1] && plan->slot[lo].ring == ring ? &plan->slot[lo] : NULL;
 }
 
-int64_t sched_block_rows(const struct zep_plan *plan, int ring, int pos)
+static int64_t member_rows(const struct zep_plan *plan, int ring, int member)
 {
-    const struct zep_plan_slot *slot = find_slot(plan, plan->member[plan->ring[ring].member0 + pos], ring);
+    const struct zep_plan_slot *slot = find_slot(plan, plan->member[plan->ring[ring].member0 + member], ring);
 
     return slot ? slot->n : 0;
+}
+
+int64_t sched_block_rows(const struct zep_plan *plan, int ring, int pos)
+{
+    int heads = zep_ring_heads(&plan->ring[ring]);
+    int64_t n = 0;
+
+    for (int w = 0; w < heads; w++)
+        n += member_rows(plan, ring, pos * heads + w);
+    return n;
 }
 
 static int zone_of(const struct zep_plan_ring *r)
@@ -43,6 +53,10 @@ static int check_ring(const struct zep_plan *plan, int ring, struct zep_error *e
         return zep_error_set(err, ZEP_EINVAL, "ring %d: zone %d is none of local, intra-node, inter-node", ring, (int)r->zone);
     if (r->zone == ZEP_ZONE_LOCAL && r->n_member != 1)
         return zep_error_set(err, ZEP_EINVAL, "ring %d: a local ring has %d members, expected 1", ring, (int)r->n_member);
+    if (r->heads && (r->heads < 2 || r->n_member % r->heads))
+        return zep_error_set(err, ZEP_EINVAL, "ring %d: heads %d: expected at least 2, dividing its %d members", ring, (int)r->heads, (int)r->n_member);
+    if (r->heads && r->n_hop)
+        return zep_error_set(err, ZEP_EINVAL, "ring %d: a ring that exchanges heads has no hops with proxies", ring);
     if (r->form != ZEP_FORM_SINGLE && r->n_hop)
         return zep_error_set(err, ZEP_EINVAL, "ring %d: only a single ring has hops with proxies", ring);
     if (r->form == ZEP_FORM_DOUBLE && r->zone != ZEP_ZONE_INTER)
@@ -61,6 +75,22 @@ static void size_zone(struct sched_zone *zone, const struct sched_ring *ring)
         zone->max_round[pass] = round > zone->max_round[pass] ? round : zone->max_round[pass];
     }
     zone->has_grid |= ring->form != ZEP_FORM_SINGLE;
+}
+
+/* What a ring is to its groups, seen from a member of one. */
+static void open_heads(struct zep_sched *s, const struct zep_plan_ring *r, struct sched_ring *ring)
+{
+    ring->heads = r->heads;
+    ring->slice = ring->pos % r->heads;
+    ring->pos /= r->heads;
+    ring->n_member /= r->heads;
+    ring->n_node = ring->n_member;
+    ring->v = ring->pos;
+    ring->head = s->n_head++;
+    ring->att_row0 = ring->row0;
+    ring->att_n = ring->n;
+    ring->row0 = 0;
+    ring->n = sched_block_rows(s->plan, ring->ring, ring->pos);
 }
 
 /* The device's own rings; zones must come in the order of the queues. */
@@ -85,18 +115,20 @@ static int add_rings(struct zep_sched *s, struct zep_error *err)
         for (; zone < z; zone++)
             s->zone[zone].ring_end = s->zone[zone + 1].ring0 = s->zone[zone + 1].ring_end = i;
         s->zone[z].ring_end = i + 1;
-        *ring = (struct sched_ring){.ring = slot->ring, .pos = slot->pos, .n_member = r->n_member, .form = r->form, .n_node = r->n_member, .per_node = 1, .v = slot->pos, .row0 = slot->row0, .n = slot->n};
+        *ring = (struct sched_ring){.ring = slot->ring, .pos = slot->pos, .n_member = r->n_member, .heads = 1, .form = r->form, .n_node = r->n_member, .per_node = 1, .v = slot->pos, .row0 = slot->row0, .n = slot->n};
+        if (r->heads)
+            open_heads(s, r, ring);
         s->n_ring = i + 1;
         if (r->form != ZEP_FORM_SINGLE) {
             if ((rc = sched_grid_open(s, ring, &kv, &dkv, &scratch, &gather, err)) < 0)
                 return rc;
-        } else if (r->n_member > 1) {
+        } else if (ring->n_member > 1) {
             ring->kv0 = kv;
             ring->dkv0 = dkv;
             ring->scratch = scratch;
-            kv += r->n_member > 2 ? 2 : 1;
+            kv += ring->n_member > 2 ? 2 : 1;
             dkv += 2;
-            scratch += r->n_member > 2;
+            scratch += ring->n_member > 2;
         }
         size_zone(&s->zone[z], ring);
     }
@@ -153,7 +185,8 @@ static int add_hop(struct zep_sched *s, int *cap, int ring, int from, const stru
 {
     const struct zep_plan *plan = s->plan;
     const struct zep_plan_ring *r = &plan->ring[ring];
-    int sender = plan->member[r->member0 + from], receiver = plan->member[r->member0 + (from + 1) % r->n_member];
+    int own = own_out >= 0 ? own_out : own_in, size = sched_ring_size(plan, ring), heads = r->n_member / size, slice = own >= 0 ? s->ring[own].slice : 0;
+    int sender = plan->member[r->member0 + from * heads + slice], receiver = plan->member[r->member0 + (from + 1) % size * heads + slice];
     int n_part = hop ? hop->n_proxy : 1;
 
     for (int k = 0; k < n_part; k++) {
@@ -225,7 +258,7 @@ static int number_items(struct zep_sched *s, struct zep_error *err)
         zone->item0 = i;
         for (; i < s->n_item && zone_of(&s->plan->ring[s->item[i].ring]) == z; i++) {
             struct sched_item *item = &s->item[i];
-            int g = s->plan->ring[item->ring].n_member;
+            int g = sched_ring_size(s->plan, item->ring);
 
             if ((rc = check_ring(s->plan, item->ring, err)) < 0)
                 return rc;
@@ -299,5 +332,6 @@ void zep_sched_free(struct zep_sched *s)
     free(s->move);
     free(s->xfer);
     free(s->pair);
+    free(s->run);
     free(s);
 }

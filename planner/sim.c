@@ -299,6 +299,8 @@ static int may_post(const struct sim_state *s, int dev, int lane)
 
     if (d->lane[lane].in_flight || d->lane[lane].next >= info->end_group[lane][d->phase])
         return 0;
+    if ((d->phase == ZEP_PHASE_HEADS_IN || d->phase == ZEP_PHASE_HEADS_OUT) && info->copy_s[d->phase] > 0 && (!d->copied || d->busy)) /* heads are packed first */
+        return 0;
     g = &s->p->group[lane][info->group0[lane] + d->lane[lane].next];
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         if (d->n_comp[q] < g->after[q])
@@ -316,7 +318,7 @@ static int phase_done(const struct sim_state *s, int dev)
     for (int l = 0; l < ZEP_N_LANE; l++)
         if (d->lane[l].in_flight || d->lane[l].next < info->end_group[l][d->phase])
             return 0;
-    for (int q = 0; q < ZEP_N_QUEUE && d->phase == 1; q++)
+    for (int q = 0; q < ZEP_N_QUEUE && d->phase == ZEP_PHASE_ATTN; q++)
         if (d->n_comp[q] < info->n_comp[q])
             return 0;
     return d->copied || info->copy_s[d->phase] <= 0;
@@ -337,12 +339,12 @@ static int advance(struct sim_state *s, int dev, int32_t cause)
             d->queue = -1;
             if ((rc = compute(s, dev, info->copy_s[d->phase], ZEP_SPAN_COPY, NULL, cause)) < 0)
                 return rc;
-        } else if (!d->busy && d->phase == 1 && (rc = begin_ready(s, dev, cause)) < 0) {
+        } else if (!d->busy && d->phase == ZEP_PHASE_ATTN && (rc = begin_ready(s, dev, cause)) < 0) {
             return rc;
         }
         if (!phase_done(s, dev))
             return ZEP_OK;
-        if (d->phase != 1)
+        if (d->phase == ZEP_PHASE_IN || d->phase == ZEP_PHASE_OUT)
             d->wait[2] += s->now - d->idle_t;
         else if (s->now > d->idle_t)
             d->wait[waited_for(d)] += s->now - d->idle_t;
@@ -401,8 +403,9 @@ static void summarise(struct sim_state *s, double *dev_busy)
     last = &s->dev[out->last_dev];
     out->linear_s = last->t_phase[0];
     out->remap_in_s = last->t_phase[1] - last->t_phase[0];
-    out->attn_s = last->t_phase[2] - last->t_phase[1];
-    out->remap_out_s = last->t_phase[3] - last->t_phase[2];
+    out->attn_s = last->t_phase[ZEP_PHASE_ATTN + 1] - last->t_phase[ZEP_PHASE_ATTN];
+    out->heads_s = last->t_phase[ZEP_PHASE_HEADS_IN + 1] - last->t_phase[ZEP_PHASE_HEADS_IN] + last->t_phase[ZEP_PHASE_HEADS_OUT + 1] - last->t_phase[ZEP_PHASE_HEADS_OUT];
+    out->remap_out_s = last->t_phase[ZEP_PHASE_OUT + 1] - last->t_phase[ZEP_PHASE_OUT];
     out->wait_net_s = last->wait[0];
     out->wait_node_s = last->wait[1];
     out->wait_remap_s = last->wait[2];

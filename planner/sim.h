@@ -6,6 +6,8 @@
  * through), and ends one latency after the last of them is done with it. Operations run as the executor runs them: compute from the first queue whose head is ready (inter-node, intra-node,
  * local), groups of a lane in order. Between nodes a message uses the NICs of its two ends and all links between
  * the switches that these hang on, up from the sender's side and down to the receiver's; inside a node the ports of its two ends.
+ * Where heads are exchanged, a device first packs its part of the heads out of whole rows and unpacks what it gets (both here: reading and writing those bytes), then transfers; attention waits for all of it. All of
+ * these rows travel in the model's type.
  *
  * A layer begins with its linear modules on every device. A step is n_layer layers, forward and backward, each begun by all devices together; the output head; the exchange of gradients and
  * parameters, which where the engine overlaps them takes the NICs while a layer computes: a layer lasts at least as long as its own transfers and the exchange need on the busiest node; what remains at
@@ -33,7 +35,7 @@ struct zep_sim_span { /* what a device or a link did; a transfer once, at its se
 
 struct zep_sim_pass {
     double time_s;                       /* until the last device is done */
-    double linear_s, remap_in_s, attn_s, remap_out_s; /* of the device that is done last */
+    double linear_s, remap_in_s, heads_s, attn_s, remap_out_s; /* of the device that is done last; heads_s: exchanging heads, both ways */
     double compute_max_s, compute_mean_s; /* busy with computing */
     double compute_even_s;               /* all of it spread over all devices by their speed */
     double wait_net_s, wait_node_s, wait_remap_s; /* of the device that is done last: compute stood still for transfers */

@@ -4,7 +4,7 @@
 
 #include "planner/sim.h"
 
-#define SIM_N_PHASE 3 /* remap in, attention, remap out */
+#define SIM_N_PHASE ZEP_N_PHASE
 #define SIM_MAX_RES 2
 
 struct sim_comp { /* an operation of a queue */

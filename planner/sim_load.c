@@ -164,14 +164,19 @@ static int get_route(struct sim_pass *p, int lane, int src, int dst)
 
 /* --- costs --- */
 
-static double row_bytes(const struct zep_cost *c, enum zep_space space)
+static double row_bytes(const struct zep_cost *c, struct zep_ref ref)
 {
+    enum zep_space space = ref.space;
+    double part = ref.n_slice > 1 ? 1.0 / ref.n_slice : 1;
+
     if (!zep_space_is_kv(space))
-        return c->q_row;
-    return space == ZEP_LIN_KV || space == ZEP_ATT_KV || space == ZEP_RING_KV || space == ZEP_PROXY_KV || space == ZEP_GATHER_KV ? c->kv_row : c->dkv_row;
+        return part * c->q_row;
+    if (zep_space_is_heads(space) || (space == ZEP_ATT_DKV && ref.n_slice > 1)) /* what is exchanged was summed before, or is not yet */
+        return part * c->kv_row;
+    return part * (space == ZEP_LIN_KV || space == ZEP_ATT_KV || space == ZEP_RING_KV || space == ZEP_PROXY_KV || space == ZEP_GATHER_KV ? c->kv_row : c->dkv_row);
 }
 
-/* What a step of a ring takes: chunks of a sequence are len / 2G tokens. Every member's step with another's block is as large as every other one (zigzag): two chunks of queries see one of keys, or one sees two. */
+/* What a step of a ring takes: chunks of a sequence are len / 2G tokens (where heads are exchanged, of groups, on their share of the heads). Every member's step with another's block is as large as every other one (zigzag): two chunks of queries see one of keys, or one sees two. */
 static int cost_rings(struct sim_pass *p)
 {
     const struct zep_plan *plan = p->plan;
@@ -185,22 +190,23 @@ static int cost_rings(struct sim_pass *p)
         return zep_error_nomem(p->err, "simulation");
     for (int i = 0; i < plan->n_ring; i++) {
         const struct zep_plan_ring *r = &plan->ring[i];
-        double own = 0, other = 0, rest = 0;
+        double own = 0, other = 0, rest = 0, share = pair_s / zep_ring_heads(r);
+        int g = r->n_member / zep_ring_heads(r);
 
         for (int k = r->seq0; k < r->seq0 + r->n_seq; k++) {
-            double len = (double)plan->seq[plan->ring_seq[k]].len, chunk = len / (2.0 * r->n_member);
+            double len = (double)plan->seq[plan->ring_seq[k]].len, chunk = len / (2.0 * g);
 
-            if (r->n_member == 1) {
+            if (g == 1) {
                 own += zep_cost_tri(c, len);
             } else {
                 own += 2 * zep_cost_tri(c, chunk) + zep_cost_rect(c, chunk, chunk);
                 other += zep_cost_rect(c, 2 * chunk, chunk);
-                rest += zep_cost_rect(c, chunk, (2 * r->n_member - 2) * chunk); /* gathered blocks are in one piece */
+                rest += zep_cost_rect(c, chunk, (2 * g - 2) * chunk); /* gathered blocks are in one piece */
             }
         }
-        p->ring_own[i] = own * pair_s;
-        p->ring_other[i] = other * pair_s;
-        p->ring_rest[i] = rest * pair_s;
+        p->ring_own[i] = own * share;
+        p->ring_other[i] = other * share;
+        p->ring_rest[i] = rest * share;
     }
     return ZEP_OK;
 }
@@ -216,6 +222,8 @@ static void note_ref(struct slots *s, struct zep_ref ref, int64_t n)
 {
     if (ref.slot + 1 > s->n[ref.space])
         s->n[ref.space] = ref.slot + 1;
+    if (ref.n_slice > 1)
+        n = (ref.row + n + ref.n_slice - 1) / ref.n_slice - ref.row; /* in whole rows */
     if (ref.row + n > s->rows[ref.space])
         s->rows[ref.space] = ref.row + n;
 }
@@ -232,9 +240,9 @@ static int load_comp(struct sim_pass *p, struct sim_dev *d, const struct zep_op 
     *comp = (struct sim_comp){.ring = op->ring, .step = op->step, .is_add = op->kind == ZEP_OP_ADD};
     memcpy(comp->wait, op->wait, sizeof comp->wait);
     if (op->kind == ZEP_OP_ADD)
-        comp->cost_s = c->launch_s + d->slow * (3 * (double)op->n * c->dkv_row / c->mem_bw);
+        comp->cost_s = c->launch_s + d->slow * (3 * (double)op->n * c->dkv_row / (op->dst.n_slice > 1 ? op->dst.n_slice : 1) / c->mem_bw);
     else
-        comp->cost_s = c->launch_s + d->slow * (op->kv.space == ZEP_ATT_KV ? p->ring_own : op->kv.space == ZEP_GATHER_KV ? p->ring_rest : p->ring_other)[op->ring];
+        comp->cost_s = c->launch_s + d->slow * (op->kv.space == ZEP_ATT_KV || op->kv.space == ZEP_HEAD_KV ? p->ring_own : op->kv.space == ZEP_GATHER_KV ? p->ring_rest : p->ring_other)[op->ring];
     if (!d->n_comp[op->queue])
         d->comp0[op->queue] = p->n_comp;
     else if (d->comp0[op->queue] + d->n_comp[op->queue] != p->n_comp)
@@ -244,8 +252,10 @@ static int load_comp(struct sim_pass *p, struct sim_dev *d, const struct zep_op 
     return ZEP_OK;
 }
 
-static int load_group(struct sim_pass *p, int dev, const struct zep_op *op, struct slots *slots)
+/* Of heads that are exchanged, what is sent is packed and what is received is unpacked: each is read and written once. */
+static int load_group(struct sim_pass *p, int dev, int phase, const struct zep_op *op, struct slots *slots)
 {
+    double packed = 0;
     struct sim_dev *d = &p->dev[dev];
     int lane = op->lane, rc;
     struct sim_group *g;
@@ -263,9 +273,13 @@ static int load_group(struct sim_pass *p, int dev, const struct zep_op *op, stru
 
         if (route < 0)
             return route;
-        p->xfer[p->n_xfer++] = (struct sim_xfer){route, x->send, (double)x->n * row_bytes(p->cost, x->ref.space)};
+        p->xfer[p->n_xfer++] = (struct sim_xfer){route, x->send, (double)x->n * row_bytes(p->cost, x->ref)};
         note_ref(slots, x->ref, x->n);
+        if (x->ref.n_slice > 1 && (x->ref.space < ZEP_RING_KV || zep_space_is_heads(x->ref.space)))
+            packed += p->xfer[p->n_xfer - 1].bytes;
     }
+    if (packed > 0)
+        d->copy_s[phase] += 2 * p->cost->launch_s + d->slow * 2 * packed / p->cost->mem_bw;
     if (!d->n_group[lane])
         d->group0[lane] = p->n_group[lane];
     d->n_group[lane]++;
@@ -289,14 +303,14 @@ static int load_dev(struct sim_pass *p, int dev)
     s->no_pairs = 1;
     while ((rc = zep_sched_next(s, &op, p->err)) == 1) {
         if (op.kind == ZEP_OP_BARRIER) {
-            for (int l = 0; l < ZEP_N_LANE; l++)
-                d->end_group[l][phase] = d->n_group[l];
-            phase++;
+            for (; phase < (int)op.phase; phase++)
+                for (int l = 0; l < ZEP_N_LANE; l++)
+                    d->end_group[l][phase] = d->n_group[l];
         } else if (op.kind == ZEP_OP_COPY) {
-            if (p->plan->n_move) /* where nothing moves, the layouts are one */
-                d->copy_s[phase] += c->launch_s + d->slow * 2 * (double)op.n * row_bytes(c, op.src.space) / c->mem_bw;
+            if (p->plan->n_move || op.src.n_slice > 1) /* where nothing moves, the layouts are one */
+                d->copy_s[phase] += c->launch_s + d->slow * 2 * (double)op.n * row_bytes(c, op.src) / c->mem_bw;
         } else if (op.kind == ZEP_OP_GROUP) {
-            rc = load_group(p, dev, &op, &slots);
+            rc = load_group(p, dev, phase, &op, &slots);
         } else {
             rc = load_comp(p, d, &op);
             note_ref(&slots, op.dkv, op.n);
@@ -306,8 +320,11 @@ static int load_dev(struct sim_pass *p, int dev)
     }
     for (int l = 0; l < ZEP_N_LANE; l++)
         d->end_group[l][SIM_N_PHASE - 1] = d->n_group[l];
-    for (int space = ZEP_RING_KV; space < ZEP_N_SPACE; space++)
-        p->buf_bytes[dev] += (double)slots.n[space] * (double)slots.rows[space] * row_bytes(c, (enum zep_space)space);
+    for (int space = ZEP_RING_KV; space <= ZEP_GATHER_DKV; space++)
+        p->buf_bytes[dev] += (double)slots.n[space] * (double)slots.rows[space] * row_bytes(c, (struct zep_ref){.space = (enum zep_space)space});
+    for (int i = 0; i < s->n_ring; i++) /* the rows that were exchanged, beside those of the attention layout */
+        if (s->ring[i].heads > 1)
+            p->buf_bytes[dev] += (double)s->ring[i].n / s->ring[i].heads * (2 * c->q_row + (p->pass == ZEP_PASS_FWD ? c->kv_row : c->dkv_row));
     zep_sched_free(s);
     return rc;
 }

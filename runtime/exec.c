@@ -6,6 +6,15 @@
 
 #include "common/arena.h"
 
+static int new_acts(struct acts *a, size_t n_layer)
+{
+    a->q = zep_calloc(n_layer, sizeof *a->q);
+    a->kv = zep_calloc(n_layer, sizeof *a->kv);
+    a->o = zep_calloc(n_layer, sizeof *a->o);
+    a->lse = zep_calloc(n_layer, sizeof *a->lse);
+    return a->q && a->kv && a->o && a->lse;
+}
+
 int zep_exec_new(struct zep_comm *comm, const struct zep_kernels *kernels, const struct zep_exec_shape *shape, struct zep_exec **exec_out, struct zep_error *err)
 {
     struct zep_exec *e = zep_calloc(1, sizeof *e);
@@ -19,11 +28,7 @@ int zep_exec_new(struct zep_comm *comm, const struct zep_kernels *kernels, const
     e->dev = zep_comm_dev(comm);
     e->q_row = (int64_t)shape->n_head * shape->head_dim;
     e->kv_row = 2 * (int64_t)shape->n_head_kv * shape->head_dim;
-    e->att_q = zep_calloc(n, sizeof *e->att_q);
-    e->att_kv = zep_calloc(n, sizeof *e->att_kv);
-    e->att_o = zep_calloc(n, sizeof *e->att_o);
-    e->lse = zep_calloc(n, sizeof *e->lse);
-    if (!e->att_q || !e->att_kv || !e->att_o || !e->lse) {
+    if (!new_acts(&e->att, n) || !new_acts(&e->head, n)) {
         zep_exec_free(e);
         return zep_error_nomem(err, "executor");
     }
@@ -31,34 +36,41 @@ int zep_exec_new(struct zep_comm *comm, const struct zep_kernels *kernels, const
     return ZEP_OK;
 }
 
-static void free_layers(struct zep_exec *e)
+static void free_layers(const struct zep_exec *e, struct acts *a)
 {
     for (int i = 0; i < e->shape.n_layer; i++) {
-        float **p[] = {&e->att_q[i], &e->att_kv[i], &e->att_o[i], &e->lse[i]};
+        float **p[] = {&a->q[i], &a->kv[i], &a->o[i], &a->lse[i]};
 
         for (size_t k = 0; k < sizeof p / sizeof p[0]; k++) {
             free(*p[k]);
             *p[k] = NULL;
         }
     }
-    free(e->att_do);
-    free(e->att_dq);
-    free(e->att_dkv);
-    free(e->delta);
-    e->att_do = e->att_dq = e->att_dkv = e->delta = NULL;
-    e->cap_attn = 0;
+    free(a->d_o);
+    free(a->dq);
+    free(a->dkv);
+    free(a->delta);
+    a->d_o = a->dq = a->dkv = a->delta = NULL;
+    a->cap = 0;
+}
+
+static void free_acts(const struct zep_exec *e, struct acts *a)
+{
+    if (a->q && a->kv && a->o && a->lse)
+        free_layers(e, a);
+    free(a->q);
+    free(a->kv);
+    free(a->o);
+    free(a->lse);
 }
 
 void zep_exec_free(struct zep_exec *e)
 {
     if (!e)
         return;
-    if (e->att_q && e->att_kv && e->att_o && e->lse)
-        free_layers(e);
-    free(e->att_q);
-    free(e->att_kv);
-    free(e->att_o);
-    free(e->lse);
+    free_acts(e, &e->att);
+    free_acts(e, &e->head);
+    zep_heads_free(e);
     for (int s = 0; s < ZEP_N_SPACE; s++)
         free(e->space[s]);
     for (int l = 0; l < ZEP_N_LANE; l++)
@@ -74,34 +86,34 @@ static float *alloc_rows(int64_t rows, int64_t floats)
     return zep_calloc((size_t)rows, (size_t)floats * sizeof(float));
 }
 
-static int fit_layers(struct zep_exec *e, int64_t rows, struct zep_error *err)
+static int fit_layers(const struct zep_exec *e, struct acts *a, int64_t rows, struct zep_error *err)
 {
     int ok = 1;
 
-    if (rows <= e->cap_attn)
+    if (rows <= a->cap)
         return ZEP_OK;
     rows += rows / 8 + 8; /* so that few plans need it again */
-    free_layers(e);
+    free_layers(e, a);
     for (int i = 0; i < e->shape.n_layer; i++) {
-        e->att_q[i] = alloc_rows(rows, e->q_row);
-        e->att_kv[i] = alloc_rows(rows, e->kv_row);
-        e->att_o[i] = alloc_rows(rows, e->q_row);
-        e->lse[i] = alloc_rows(rows, e->shape.n_head);
-        ok &= e->att_q[i] && e->att_kv[i] && e->att_o[i] && e->lse[i];
+        a->q[i] = alloc_rows(rows, e->q_row);
+        a->kv[i] = alloc_rows(rows, e->kv_row);
+        a->o[i] = alloc_rows(rows, e->q_row);
+        a->lse[i] = alloc_rows(rows, e->shape.n_head);
+        ok &= a->q[i] && a->kv[i] && a->o[i] && a->lse[i];
     }
-    e->att_do = alloc_rows(rows, e->q_row);
-    e->att_dq = alloc_rows(rows, e->q_row);
-    e->att_dkv = alloc_rows(rows, e->kv_row);
-    e->delta = alloc_rows(rows, e->shape.n_head);
-    if (!ok || !e->att_do || !e->att_dq || !e->att_dkv || !e->delta)
+    a->d_o = alloc_rows(rows, e->q_row);
+    a->dq = alloc_rows(rows, e->q_row);
+    a->dkv = alloc_rows(rows, e->kv_row);
+    a->delta = alloc_rows(rows, e->shape.n_head);
+    if (!ok || !a->d_o || !a->dq || !a->dkv || !a->delta)
         return zep_error_nomem(err, "attention's activations");
-    e->cap_attn = rows;
+    a->cap = rows;
     return ZEP_OK;
 }
 
 static int fit_spaces(struct zep_exec *e, struct zep_error *err)
 {
-    for (int s = ZEP_RING_KV; s < ZEP_N_SPACE; s++) {
+    for (int s = ZEP_RING_KV; s <= ZEP_GATHER_DKV; s++) {
         size_t need = (size_t)e->need.n_slot[s] * (size_t)e->need.rows[s] * (size_t)e->kv_row;
 
         if (need <= e->space_cap[s])
@@ -116,9 +128,25 @@ static int fit_spaces(struct zep_exec *e, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* The model's heads divide as the plan wants it. All rings are looked at, so that all ranks say the same. */
+static int check_heads(const struct zep_exec *e, const struct zep_plan *plan, struct zep_error *err)
+{
+    for (int i = 0; i < plan->n_ring; i++) {
+        int u = zep_ring_heads(&plan->ring[i]);
+
+        if (e->shape.n_head % u || e->shape.n_head_kv % u)
+            return zep_error_set(err, ZEP_EINVAL, "ring %d of the plan divides heads in %d parts: the model has %d heads and %d key-value heads (a plan must be made for the model: --kv-heads)", i, u, e->shape.n_head,
+                                 e->shape.n_head_kv);
+    }
+    return ZEP_OK;
+}
+
 int zep_exec_set_plan(struct zep_exec *e, const struct zep_plan *plan, struct zep_error *err)
 {
-    int rc;
+    int rc = check_heads(e, plan, err);
+
+    if (rc < 0)
+        return rc;
 
     for (int p = 0; p < 2; p++) {
         zep_sched_free(e->sched[p]);
@@ -129,49 +157,46 @@ int zep_exec_set_plan(struct zep_exec *e, const struct zep_plan *plan, struct ze
     for (int p = 0; p < 2; p++)
         if ((rc = zep_sched_open(plan, e->dev, (enum zep_pass)p, &e->sched[p], err)) < 0)
             return rc;
-    if ((rc = zep_sched_need(plan, e->dev, &e->need, err)) < 0 || (rc = fit_layers(e, plan->attn_tok[e->dev], err)) < 0 || (rc = fit_spaces(e, err)) < 0)
+    if ((rc = zep_sched_need(plan, e->dev, &e->need, err)) < 0 || (rc = fit_layers(e, &e->att, plan->attn_tok[e->dev], err)) < 0 ||
+        (rc = fit_layers(e, &e->head, e->need.n_slot[ZEP_HEAD_Q] * e->need.rows[ZEP_HEAD_Q], err)) < 0 || (rc = zep_heads_fit(e, err)) < 0 || (rc = fit_spaces(e, err)) < 0)
         return rc;
     return zep_lane_fit(e, e->need.max_xfer, err);
+}
+
+/* Rows of the attention layout, or of exchanged heads in the order of the same spaces. */
+static float *rows_of(const struct zep_exec *e, const struct acts *a, int space)
+{
+    switch (space) {
+    case ZEP_ATT_Q:
+        return a->q[e->layer];
+    case ZEP_ATT_KV:
+        return a->kv[e->layer];
+    case ZEP_ATT_O:
+        return a->o[e->layer];
+    case ZEP_ATT_DO:
+        return a->d_o;
+    case ZEP_ATT_DQ:
+        return a->dq;
+    default:
+        return a->dkv;
+    }
 }
 
 /* The one place that knows where a buffer lies. */
 float *zep_exec_rows(const struct zep_exec *e, struct zep_ref ref)
 {
+    int64_t slot = (int64_t)ref.slot * e->need.rows[ref.space] * row_floats(e, ref.space);
     float *base;
 
-    switch (ref.space) {
-    case ZEP_ATT_Q:
-        base = e->att_q[e->layer];
-        break;
-    case ZEP_ATT_KV:
-        base = e->att_kv[e->layer];
-        break;
-    case ZEP_ATT_O:
-        base = e->att_o[e->layer];
-        break;
-    case ZEP_ATT_DO:
-        base = e->att_do;
-        break;
-    case ZEP_ATT_DQ:
-        base = e->att_dq;
-        break;
-    case ZEP_ATT_DKV:
-        base = e->att_dkv;
-        break;
-    case ZEP_RING_KV:
-    case ZEP_RING_DKV:
-    case ZEP_SCRATCH_DKV:
-    case ZEP_PROXY_KV:
-    case ZEP_PROXY_DKV:
-    case ZEP_GATHER_KV:
-    case ZEP_GATHER_DKV:
-        base = e->space[ref.space] + (int64_t)ref.slot * e->need.rows[ref.space] * e->kv_row;
-        break;
-    default:
+    if (zep_space_is_heads(ref.space))
+        base = rows_of(e, &e->head, ref.space - ZEP_HEAD_Q + ZEP_ATT_Q) + slot;
+    else if (ref.space >= ZEP_RING_KV)
+        base = e->space[ref.space] + slot;
+    else if (ref.space >= ZEP_ATT_Q)
+        base = rows_of(e, &e->att, ref.space);
+    else
         base = e->lin[ref.space];
-        break;
-    }
-    return base + ref.row * row_floats(e, ref.space);
+    return base + ref.row * ref_floats(e, ref);
 }
 
 int zep_exec_forward(struct zep_exec *e, int layer, const float *q, const float *kv, float *o, struct zep_error *err)

@@ -33,6 +33,20 @@ struct compute_queue {
     struct pending *item;
 };
 
+/* Rows of attention's inputs and results: of each layer what backward needs, and of the pass in hand its gradients. */
+struct acts {
+    int64_t cap; /* rows */
+    float **q, **kv, **o, **lse;
+    float *d_o, *dq, *dkv, *delta;
+};
+
+struct staged { /* heads that are under way, to be put where they belong when all have arrived */
+    struct zep_ref ref;
+    int64_t n, run0;
+    int n_run;
+    float *at;
+};
+
 struct zep_exec {
     struct zep_comm *comm;
     const struct zep_kernels *kernels;
@@ -42,10 +56,14 @@ struct zep_exec {
     struct zep_sched *sched[2];
     struct zep_sched_need need;
     int64_t q_row, kv_row; /* floats of a row */
-    /* attention layout: of each layer */
-    int64_t cap_attn;
-    float **att_q, **att_kv, **att_o, **lse;
-    float *att_do, *att_dq, *att_dkv, *delta;
+    struct acts att, head; /* the attention layout; exchanged heads, slot after slot, in whole rows */
+    /* messages of exchanged heads, packed */
+    float *stage;
+    size_t stage_cap, stage_used; /* floats */
+    int n_staged, cap_staged;
+    struct staged *staged;
+    int64_t n_run, cap_run;
+    struct zep_run *run; /* of the staged ones */
     /* everything else that a schedule names */
     float *space[ZEP_N_SPACE];
     size_t space_cap[ZEP_N_SPACE]; /* floats */
@@ -60,7 +78,8 @@ struct zep_exec {
     struct zep_pair *pair; /* of pending operations; starts again when all queues are empty */
     int have_op;           /* op was read and must wait */
     struct zep_op op;
-    int n_barrier, ended;
+    enum zep_phase phase;
+    int ended;
     int poll_rc;
     struct zep_error poll_err;
     struct zep_progress progress;
@@ -75,11 +94,26 @@ static inline int64_t row_floats(const struct zep_exec *e, enum zep_space s)
 {
     return zep_space_is_kv(s) ? e->kv_row : e->q_row;
 }
+static inline int64_t ref_floats(const struct zep_exec *e, struct zep_ref ref) /* of a row, or of its part of the heads */
+{
+    return row_floats(e, ref.space) / (ref.n_slice > 1 ? ref.n_slice : 1);
+}
+/* Not for parts of the rows of ATT_*, which do not follow each other. */
 float *zep_exec_rows(const struct zep_exec *e, struct zep_ref ref);
 static inline float *rows_at(const struct zep_exec *e, struct zep_ref ref, int64_t row)
 {
-    return zep_exec_rows(e, ref) + row * row_floats(e, ref.space);
+    return zep_exec_rows(e, ref) + row * ref_floats(e, ref);
 }
+
+/* exec_heads.c: heads that are exchanged. */
+/* Where a message lies: staged (and packed, where it is sent) if its rows do not follow each other. */
+int zep_heads_message(struct zep_exec *e, const struct zep_op *op, const struct zep_xfer *x, float **at_out, struct zep_error *err);
+/* Puts what has arrived where it belongs. */
+void zep_heads_unpack(struct zep_exec *e);
+/* A copy of a part of the heads. */
+void zep_heads_copy(struct zep_exec *e, const struct zep_op *op);
+int zep_heads_fit(struct zep_exec *e, struct zep_error *err);
+void zep_heads_free(struct zep_exec *e);
 
 /* exec_lane.c */
 void zep_lane_begin(struct lane *lane);

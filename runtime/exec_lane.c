@@ -80,9 +80,12 @@ int zep_lane_add(struct zep_exec *e, const struct zep_op *op, struct zep_error *
         g->wait[l] = op->wait[l];
     for (int i = 0; i < op->n_xfer; i++) {
         const struct zep_xfer *x = &op->xfer[i];
-        size_t bytes = (size_t)(x->n * row_floats(e, x->ref.space)) * sizeof(float);
+        size_t bytes = (size_t)(x->n * ref_floats(e, x->ref)) * sizeof(float);
+        float *at;
 
-        lane->msg[lane->n_msg++] = (struct zep_msg){x->send, x->peer, zep_exec_rows(e, x->ref), bytes};
+        if ((rc = zep_heads_message(e, op, x, &at, err)) < 0)
+            return rc;
+        lane->msg[lane->n_msg++] = (struct zep_msg){x->send, x->peer, at, bytes};
         if (!x->send)
             continue;
         e->stats.sent_bytes[op->lane] += (int64_t)bytes;

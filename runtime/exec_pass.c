@@ -33,7 +33,10 @@ static void begin(struct zep_exec *e, enum zep_pass pass, int layer)
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         e->queue[q].n_done = e->queue[q].head = e->queue[q].tail = 0;
     e->n_pair = 0;
-    e->have_op = e->ended = e->n_barrier = 0;
+    e->have_op = e->ended = 0;
+    e->phase = ZEP_PHASE_IN;
+    e->n_staged = 0;
+    e->stage_used = 0;
     e->poll_rc = ZEP_OK;
     e->progress = (struct zep_progress){poll_lanes, e};
     zep_sched_rewind(e->sched[pass]);
@@ -65,19 +68,22 @@ static double visible(const struct zep_pair *p)
 static int run_pair(struct zep_exec *e, const struct zep_op *op, const struct zep_pair *p, struct zep_error *err)
 {
     const struct zep_exec_shape *s = &e->shape;
-    int64_t v_off = (int64_t)s->n_head_kv * s->head_dim, at = p->q_row * e->q_row, lse_at = p->q_row * s->n_head;
+    const struct acts *acts = op->q.space == ZEP_HEAD_Q ? &e->head : &e->att;
+    int parts = op->q.n_slice > 1 ? op->q.n_slice : 1, n_head = s->n_head / parts, n_head_kv = s->n_head_kv / parts;
+    int64_t ld_q = e->q_row / parts, ld_kv = e->kv_row / parts, v_off = (int64_t)n_head_kv * s->head_dim;
+    int64_t at = rows_at(e, op->q, p->q_row) - acts->q[e->layer], lse_at = at / s->head_dim; /* of the queries' rows, in all arrays */
     const float *k = rows_at(e, op->kv, p->k_row);
     struct zep_attn a = {
-        .n_head = s->n_head, .n_head_kv = s->n_head_kv, .head_dim = s->head_dim, .scale = 1.0f / sqrtf((float)s->head_dim),
+        .n_head = n_head, .n_head_kv = n_head_kv, .head_dim = s->head_dim, .scale = 1.0f / sqrtf((float)s->head_dim),
         .n_q = p->n_q, .n_kv = p->n_k, .q_pos = p->q_pos, .kv_pos = p->k_pos,
-        .q = e->att_q[e->layer] + at, .ld_q = e->q_row, .k = k, .v = k + v_off, .ld_kv = e->kv_row,
+        .q = acts->q[e->layer] + at, .ld_q = ld_q, .k = k, .v = k + v_off, .ld_kv = ld_kv,
     };
     float *dk;
 
     if (e->pass == ZEP_PASS_FWD)
-        return e->kernels->attn_fwd(&a, e->att_o[e->layer] + at, e->q_row, e->lse[e->layer] + lse_at, &e->progress, err);
+        return e->kernels->attn_fwd(&a, acts->o[e->layer] + at, ld_q, acts->lse[e->layer] + lse_at, &e->progress, err);
     dk = rows_at(e, op->dkv, p->k_row);
-    return e->kernels->attn_bwd(&a, e->att_do + at, e->q_row, e->lse[e->layer] + lse_at, e->delta + lse_at, e->att_dq + at, e->q_row, dk, dk + v_off, e->kv_row, &e->progress, err);
+    return e->kernels->attn_bwd(&a, acts->d_o + at, ld_q, acts->lse[e->layer] + lse_at, acts->delta + lse_at, acts->dq + at, ld_q, dk, dk + v_off, ld_kv, &e->progress, err);
 }
 
 static int run_attn(struct zep_exec *e, const struct zep_op *op, const struct zep_pair *pair, struct zep_error *err)
@@ -86,13 +92,13 @@ static int run_attn(struct zep_exec *e, const struct zep_op *op, const struct ze
     int rc;
 
     if (op->clear)
-        memset(zep_exec_rows(e, op->dkv), 0, (size_t)(op->n * e->kv_row) * sizeof(float));
+        memset(zep_exec_rows(e, op->dkv), 0, (size_t)(op->n * ref_floats(e, op->dkv)) * sizeof(float));
     if (!e->kernels)
         return ZEP_OK;
     for (int i = 0; i < op->n_pair; i++) {
         if ((rc = run_pair(e, op, &pair[i], err)) < 0)
             return rc;
-        e->stats.pairs += visible(&pair[i]);
+        e->stats.pairs += visible(&pair[i]) / (op->q.n_slice > 1 ? op->q.n_slice : 1);
     }
     e->stats.attn_s[op->queue] += zep_clock_now() - t0;
     if (e->probe) {
@@ -106,7 +112,7 @@ static void run_add(struct zep_exec *e, const struct zep_op *op)
 {
     float *y = zep_exec_rows(e, op->dst);
     const float *x = zep_exec_rows(e, op->src);
-    int64_t n = op->n * e->kv_row;
+    int64_t n = op->n * ref_floats(e, op->dst);
     double t0 = zep_clock_now();
 
     if (e->kernels)
@@ -195,31 +201,41 @@ static int push_compute(struct zep_exec *e, const struct zep_op *op, int skip, s
     return ZEP_OK;
 }
 
-/* Between remap in and attention. */
-static void begin_attention(struct zep_exec *e)
+static void clear_acts(const struct zep_exec *e, struct acts *a, int64_t n)
 {
-    int64_t n = e->plan->attn_tok[e->dev];
     size_t q_bytes = (size_t)(n * e->q_row) * sizeof(float);
 
+    if (!n)
+        return;
     if (e->pass == ZEP_PASS_FWD) {
-        float *lse = e->lse[e->layer];
+        float *lse = a->lse[e->layer];
 
-        memset(e->att_o[e->layer], 0, q_bytes);
+        memset(a->o[e->layer], 0, q_bytes);
         for (int64_t i = 0; i < n * e->shape.n_head; i++)
             lse[i] = -INFINITY;
         return;
     }
-    memset(e->att_dq, 0, q_bytes);
-    memset(e->att_dkv, 0, (size_t)(n * e->kv_row) * sizeof(float));
+    memset(a->dq, 0, q_bytes);
+    memset(a->dkv, 0, (size_t)(n * e->kv_row) * sizeof(float));
     if (e->kernels)
-        e->kernels->attn_delta(n, e->shape.n_head, e->shape.head_dim, e->att_o[e->layer], e->q_row, e->att_do, e->q_row, e->delta);
+        e->kernels->attn_delta(n, e->shape.n_head, e->shape.head_dim, a->o[e->layer], e->q_row, a->d_o, e->q_row, a->delta);
+}
+
+/* Before attention. Of exchanged heads all slots are taken as whole rows: of n rows with 1/U of the heads each, what is cleared and multiplied is the same numbers. */
+static void begin_attention(struct zep_exec *e)
+{
+    clear_acts(e, &e->att, e->plan->attn_tok[e->dev]);
+    clear_acts(e, &e->head, e->need.n_slot[ZEP_HEAD_Q] * e->need.rows[ZEP_HEAD_Q]);
 }
 
 static void run_copy(struct zep_exec *e, const struct zep_op *op)
 {
     double t0 = zep_clock_now();
 
-    memcpy(zep_exec_rows(e, op->dst), zep_exec_rows(e, op->src), (size_t)(op->n * row_floats(e, op->dst.space)) * sizeof(float));
+    if (op->src.n_slice > 1)
+        zep_heads_copy(e, op);
+    else
+        memcpy(zep_exec_rows(e, op->dst), zep_exec_rows(e, op->src), (size_t)(op->n * row_floats(e, op->dst.space)) * sizeof(float));
     e->stats.copy_s += zep_clock_now() - t0;
 }
 
@@ -259,7 +275,9 @@ static int read_next(struct zep_exec *e, struct zep_error *err)
             e->have_op = 1;
             return 0;
         }
-        if (e->n_barrier++ == 0)
+        zep_heads_unpack(e);
+        e->phase = e->op.phase;
+        if (e->phase == ZEP_PHASE_ATTN)
             begin_attention(e);
         return 1;
     case ZEP_OP_NONE:
@@ -271,7 +289,7 @@ static int read_next(struct zep_exec *e, struct zep_error *err)
 /* Whom the time is put down to: remapping, or the lane that the first waiting operation names. */
 static double *waiting_for(struct zep_exec *e)
 {
-    if (e->n_barrier != 1)
+    if (e->phase == ZEP_PHASE_IN || e->phase == ZEP_PHASE_OUT)
         return &e->stats.remap_s;
     for (int q = 0; q < ZEP_N_QUEUE; q++)
         if (e->queue[q].head < e->queue[q].tail)

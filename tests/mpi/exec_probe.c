@@ -260,7 +260,7 @@ static uint64_t bits_of(const struct arrays *a, int q_row, int kv_row)
 static void start(int *argc, char ***argv)
 {
     int dev[256], nic[256];
-    int count[ZEP_N_FORM] = {0};
+    int count[ZEP_N_FORM + 1] = {0};
     struct zep_view *view;
     struct zep_error err;
 
@@ -275,6 +275,7 @@ static void start(int *argc, char ***argv)
         nic[i] = P.nics;
     }
     P.opts.tp = P.tp;
+    P.opts.heads = P.shape.n_head_kv;
     view = make_view_uneven(P.nodes, dev, nic);
     if (zep_plan_build(view, P.len, P.n, &P.opts, &P.plan, &err) < 0 || zep_comm_arrange(P.comm, P.plan->n_dev, P.tp, P.plan->dev_node, NULL, &err) < 0)
         die(&err);
@@ -282,7 +283,7 @@ static void start(int *argc, char ***argv)
     if (P.form && (test_set_forms(P.plan, P.form, count, &err) < 0 || zep_plan_check(P.plan, P.len, P.n, NULL, NULL, &err) < 0))
         die(&err);
     if (P.form && zep_comm_rank(P.comm) == 0)
-        printf("forms single %d double %d gather %d\n", count[ZEP_FORM_SINGLE], count[ZEP_FORM_DOUBLE], count[ZEP_FORM_GATHER]);
+        printf("forms single %d double %d gather %d heads %d\n", count[ZEP_FORM_SINGLE], count[ZEP_FORM_DOUBLE], count[ZEP_FORM_GATHER], count[ZEP_N_FORM]);
     zep_comm_set_timeout(P.comm, P.timeout_s);
     zep_comm_set_phase(P.comm, "attention");
     if (zep_agree_value(P.comm, P.plan->digest, "plan digest", &err) < 0 || zep_kernels_select(&P.real, &err) < 0)

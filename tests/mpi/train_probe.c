@@ -63,7 +63,7 @@ fail:
 
 /* --- forms of transfer: every plan is changed on its way to the trainer (linked with --wrap=zep_plan_build) --- */
 static const char *wanted_form;
-static int n_of_form[ZEP_N_FORM];
+static int n_of_form[ZEP_N_FORM + 1];
 
 int __real_zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
 int __wrap_zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err);
@@ -257,7 +257,7 @@ static int run_probe(const struct probe *p, struct zep_comm *comm, struct zep_er
         return rc;
     rc = train(p, comm, job, view, set, f, err);
     if (f && wanted_form)
-        printf("forms single %d double %d gather %d\n", n_of_form[ZEP_FORM_SINGLE], n_of_form[ZEP_FORM_DOUBLE], n_of_form[ZEP_FORM_GATHER]);
+        printf("forms single %d double %d gather %d heads %d\n", n_of_form[ZEP_FORM_SINGLE], n_of_form[ZEP_FORM_DOUBLE], n_of_form[ZEP_FORM_GATHER], n_of_form[ZEP_N_FORM]);
     if (f && fclose(f) != 0 && rc == ZEP_OK)
         rc = zep_error_set(err, ZEP_EIO, "%s: cannot be written", p->out);
     zep_dataset_close(set);

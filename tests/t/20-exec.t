@@ -58,7 +58,7 @@ form()
     local f=$1 needed=$2 name=$3
     shift 3
     exec_probe "$@" --form "$f"
-    awk -v f="$f" -v n="$needed" '$1 == "forms" { have = f == "mixed" ? ($5 > 0 && $7 > 0 ? n : 0) : f == "double" ? $5 : $7 } END { exit !(have >= n) }' <<<"$out"
+    awk -v f="$f" -v n="$needed" '$1 == "forms" { have = f ~ /^heads/ ? $9 : f == "mixed" ? ($5 > 0 && $7 > 0 ? n : 0) : f == "double" ? $5 : $7 } END { exit !(have >= n) }' <<<"$out"
     local used=$?
     if small && [ $used -eq 0 ]; then ok 0 "$name"; else ok 1 "$name"; diag "status $status, used $used: $line $(tail -n 3 <<<"$err")"; fi
 }
@@ -78,6 +78,24 @@ done
 for g in 2 3 4 8; do
     form gather 1 "gather in one node, G = $g" $g --method te-cp 9 7 8 12 8 300
 done
+# heads exchanged inside groups, and rings of all forms between the groups; grouped queries, several rings, other nodes, remapping, tensor parallelism
+for u in 2 4 8; do
+    # shellcheck disable=SC2046
+    form heads$u-single 1 "heads in $u, lengths 1 to 35" $u --method te-cp --heads 16 --kv-heads 8 --dim 16 $(seq 1 35)
+done
+form heads3-single 1 "heads in 3, every head its own keys" 3 --method te-cp --heads 3 --kv-heads 3 --dim 32 9 7 8 12 8 300
+for f in single double gather; do
+    form heads2-$f 1 "heads in 2, $f over 2 nodes of 4" 8 --method te-cp --nodes 2 --dim 16 9 7 8 12 8 300
+    form heads4-$f 1 "heads in 4, $f over 2 nodes of 4" 8 --method te-cp --nodes 2 --heads 8 --kv-heads 4 --dim 16 9 7 8 12 8 300
+done
+form heads2-single 1 "heads in 2, a ring of 4 groups" 8 --method te-cp --dim 16 9 7 8 12 8 300
+form heads2-double 1 "heads in 2, double ring, 3 nodes of 2" 6 --method te-cp --nodes 3 --dim 16 9 7 8 12 8 300
+form heads4-single 1 "heads in 4 over 2 nodes of 2" 4 --method te-cp --nodes 2 --heads 8 --kv-heads 4 --dim 16 9 7 8 12 8 300
+form heads2-mixed 1 "heads in 2, all three zones, remapping" 8 --nodes 2 --nics 2 --capacity 96 500 90 61 13 7
+form heads2-double 1 "heads in 2, tensor-parallel degree 2" 8 --nodes 2 --tp 2 --method te-cp 190 500 90 61 13 7
+exec_probe 4 --method te-cp --heads 8 --kv-heads 2 --form heads4-single 500 90 61 13 7
+[ "$status" -ne 0 ] && grep -q "ring 0 of the plan divides heads in 4 parts: the model has 8 heads and 2 key-value heads" <<<"$err"
+ok $? "heads that do not divide are refused"
 form mixed 1 "forms mixed, 4 nodes of 2" 8 --nodes 4 --nics 2 --capacity 80 220 160 150 33 21 13 7 5
 exec_probe 8 --nodes 2 --method te-cp --form double --repeat 3 500 90 61 13 7
 first=$bits

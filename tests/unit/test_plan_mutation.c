@@ -85,6 +85,9 @@ static void hop_inside(struct zep_plan *p) { p->hop[0].from = (p->hop[0].from + 
 static void zone_wrong(struct zep_plan *p) { p->ring[ring_of_zone(p, ZEP_ZONE_INTER)].zone = ZEP_ZONE_INTRA; }
 static void zone_unknown(struct zep_plan *p) { p->ring[0].zone = 9; }
 static void form_unknown(struct zep_plan *p) { p->ring[0].form = 7; }
+static void heads_one(struct zep_plan *p) { p->ring[0].heads = 1; }
+static void heads_odd(struct zep_plan *p) { p->ring[0].heads = 3; }
+static void heads_with_hops(struct zep_plan *p) { p->ring[0].heads = 2; }
 static void node_outside(struct zep_plan *p) { p->dev_node[7] = 2; }
 static void nodes_mixed(struct zep_plan *p) { p->dev_node[0] = 1; }
 static void tokens_wrong(struct zep_plan *p) { p->n_token--; }
@@ -125,6 +128,9 @@ static const struct {
     {"an inter-node ring called intra-node", zone_wrong, 1, "of an intra-node ring are in nodes"},
     {"an unknown zone", zone_unknown, 0, "is none of local"},
     {"an unknown form of transfer", form_unknown, 0, "form of transfer 7"},
+    {"heads in one part", heads_one, 0, "heads 1: expected at least 2"},
+    {"heads in parts that do not divide the ring", heads_odd, 0, "heads 3: expected at least 2, dividing its 8 members"},
+    {"an exchange of heads with proxies", heads_with_hops, 0, "a ring that exchanges heads has none"},
     {"a device in a node that does not exist", node_outside, 0, "the plan has nodes 0 to 1"},
     {"devices not node by node", nodes_mixed, 0, "devices go node by node"},
     {"a wrong total", tokens_wrong, 0, "tokens, expected"},
@@ -182,7 +188,7 @@ END_TEST
 
 enum change {
     DROP, DUPLICATE_SEND, DROP_XFER, MORE_ROWS, OTHER_ROW, OTHER_PEER, FLIP, OTHER_KEY, OTHER_LANE, NO_AFTER, FEWER_QUERIES, FEWER_KEYS, K_POS, Q_POS, NO_WAIT, NO_CLEAR, OTHER_KV, OTHER_DST, OTHER_SRC,
-    KEY_AS_BEFORE, ROW_OUTSIDE, NO_PAIRS, PAIR_TWICE, FUTURE_WAIT,
+    KEY_AS_BEFORE, ROW_OUTSIDE, NO_PAIRS, PAIR_TWICE, FUTURE_WAIT, OTHER_HEADS, ALL_HEADS, OTHER_RUN, RUN_LOST,
 };
 
 struct stream_case {
@@ -201,6 +207,9 @@ struct mutation {
     int seen, done;
     struct zep_xfer *xfer;
     struct zep_pair *pair;
+    struct zep_run *run;
+    int dev;
+    int64_t index;
 };
 
 static int find_xfer(const struct zep_op *op, enum zep_space space)
@@ -224,6 +233,13 @@ static int matches(const struct stream_case *c, enum zep_pass pass, const struct
     if (op->kind == ZEP_OP_BARRIER)
         return 1;
     return (c->queue < 0 || (int)op->queue == c->queue) && (c->step < 0 || op->step == c->step) && (c->space == ZEP_SPACE_NONE || op->kv.space == c->space || op->dkv.space == c->space);
+}
+
+static void copy_runs(struct mutation *m, struct zep_op *op)
+{
+    m->run = zep_reallocarray(m->run, (size_t)op->n_run + 1, sizeof *m->run);
+    memcpy(m->run, op->run, (size_t)op->n_run * sizeof *m->run);
+    op->run = m->run;
 }
 
 static int change_group(struct mutation *m, struct zep_op *op)
@@ -265,6 +281,19 @@ static int change_group(struct mutation *m, struct zep_op *op)
         break;
     case OTHER_LANE:
         op->lane = op->lane == ZEP_LANE_WORLD ? ZEP_LANE_NODE : ZEP_LANE_WORLD;
+        break;
+    case OTHER_HEADS:
+        m->xfer[i].ref.slice ^= 1;
+        break;
+    case ALL_HEADS:
+        m->xfer[i].ref.slice = m->xfer[i].ref.n_slice = 0;
+        break;
+    case OTHER_RUN:
+        copy_runs(m, op);
+        m->run[m->xfer[i].run0].row++;
+        break;
+    case RUN_LOST:
+        m->xfer[i].n_run--;
         break;
     case NO_AFTER:
         memset(op->after, 0, sizeof op->after);
@@ -313,6 +342,20 @@ static int change_compute(struct mutation *m, struct zep_op *op)
     case NO_CLEAR:
         op->clear = 0;
         break;
+    case OTHER_HEADS:
+        if (op->kind == ZEP_OP_ATTN)
+            op->q.slice ^= 1;
+        else
+            op->src.slice ^= 1;
+        break;
+    case ALL_HEADS: /* of everything that the operation names */
+        op->q.n_slice = op->kv.n_slice = op->dkv.n_slice = op->src.n_slice = op->dst.n_slice = 0;
+        op->q.slice = op->kv.slice = op->dkv.slice = op->src.slice = op->dst.slice = 0;
+        break;
+    case OTHER_RUN:
+        copy_runs(m, op);
+        m->run[0].row++;
+        break;
     case OTHER_KV:
         op->kv.slot ^= 1;
         break;
@@ -332,9 +375,11 @@ static int hook(void *arg, int dev, enum zep_pass pass, int64_t index, struct ze
 {
     struct mutation *m = arg;
 
-    if (m->done || !matches(m->c, pass, op) || m->seen++ < m->c->nth)
+    if (m->done ? dev != m->dev || pass != m->c->pass || index != m->index : !matches(m->c, pass, op) || m->seen++ < m->c->nth)
         return 1;
-    m->done = 1;
+    m->done = 1; /* the same one in each run of the pass: there is one for each class of heads */
+    m->dev = dev;
+    m->index = index;
     if (op->kind == ZEP_OP_BARRIER)
         return 0;
     return op->kind == ZEP_OP_GROUP ? change_group(m, op) : change_compute(m, op);
@@ -399,23 +444,90 @@ static const struct stream_case stream_cases[] = {
     {"backward: dK and dV are not copied out", BWD, COPY, -1, -1, -1, ZEP_LIN_DKV, 0, DROP, "does not come back"},
 };
 
-START_TEST(broken_streams)
+/* Of a plan with one ring of four groups of two members that exchange heads. */
+static const struct stream_case head_cases[] = {
+    {"a group of heads is lost", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_Q, 0, DROP, "deadlock|meets one of key|hold nothing"},
+    {"a transfer of heads is lost", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_KV, 1, DROP_XFER, "deadlock|meets one of key|receives it as space|hold nothing"},
+    {"heads of one row fewer", FWD, GROUP, NODE, -1, -1, ZEP_ATT_Q, 0, MORE_ROWS, "which receives"},
+    {"runs of more rows than the transfer", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_Q, 0, MORE_ROWS, "with a run of|with runs of"},
+    {"heads from another row", FWD, GROUP, NODE, -1, -1, ZEP_ATT_KV, 0, OTHER_ROW, "it has|has position|token"},
+    {"heads to another row", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_KV, 0, OTHER_ROW, "has position|hold nothing|token|may still be"},
+    {"heads to another run", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_Q, 0, OTHER_RUN, "has position|hold nothing|token|may still be"},
+    {"a run is lost", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_Q, 0, RUN_LOST, "with runs of"},
+    {"heads to another device", FWD, GROUP, NODE, -1, -1, ZEP_ATT_Q, 0, OTHER_PEER, "deadlock|meets one of key|expected another one|rows to device|node lane"},
+    {"other heads are sent", FWD, GROUP, NODE, -1, -1, ZEP_ATT_Q, 0, OTHER_HEADS, "receives it as part"},
+    {"other heads are received", FWD, GROUP, NODE, -1, -1, ZEP_HEAD_KV, 0, OTHER_HEADS, "receives it as part|was used as part"},
+    {"all heads are sent", FWD, GROUP, NODE, -1, -1, ZEP_ATT_KV, 0, ALL_HEADS, "receives it as part"},
+    {"the own heads are not copied", FWD, COPY, -1, -1, -1, ZEP_HEAD_Q, 0, DROP, "hold nothing"},
+    {"the own keys are not copied", FWD, COPY, -1, -1, -1, ZEP_HEAD_KV, 0, DROP, "hold nothing|zeros"},
+    {"other heads are copied", FWD, COPY, -1, -1, -1, ZEP_HEAD_Q, 0, OTHER_HEADS, "with part"},
+    {"heads are copied to another run", FWD, COPY, -1, -1, -1, ZEP_HEAD_KV, 0, OTHER_RUN, "has position|hold nothing|token|may still be"},
+    {"attention begins before the heads are there", FWD, ZEP_OP_BARRIER, -1, -1, -1, NONE, 1, DROP, "may still be|hold nothing|deadlock|does not follow"},
+    {"heads go back before attention is done", FWD, ZEP_OP_BARRIER, -1, -1, -1, NONE, 2, DROP, "may still be|hold nothing|deadlock|does not follow"},
+    {"attention on other heads", FWD, ATTN, -1, ZEP_QUEUE_INTER, 1, NONE, 0, OTHER_HEADS, "with part|was used as part"},
+    {"attention on all heads", FWD, ATTN, -1, ZEP_QUEUE_INTER, 0, NONE, 0, ALL_HEADS, "was used as part|hold nothing"},
+    {"attention of a step is lost", FWD, ATTN, -1, ZEP_QUEUE_INTER, 2, NONE, 0, DROP, "deadlock|never meet|not the sum over every pair|wait"},
+    {"a hop of other heads", FWD, GROUP, -1, -1, -1, ZEP_RING_KV, 0, OTHER_HEADS, "receives it as part|was used as part"},
+    {"a hop of heads is lost", FWD, GROUP, WORLD, -1, -1, ZEP_RING_KV, 0, DROP_XFER, "deadlock|meets one of key|rows to device|hold nothing"},
+    {"outputs of heads are lost", FWD, GROUP, NODE, -1, -1, ZEP_ATT_O, 0, DROP_XFER, "deadlock|meets one of key|receives it as space|hold nothing|not the sum"},
+    {"outputs of other heads", FWD, GROUP, NODE, -1, -1, ZEP_ATT_O, 0, OTHER_HEADS, "receives it as part"},
+    {"outputs of the own heads are not copied", FWD, COPY, -1, -1, -1, ZEP_ATT_O, 0, DROP, "does not come back|not the sum|hold nothing"},
+    {"backward: dO of heads is lost", BWD, GROUP, NODE, -1, -1, ZEP_HEAD_DO, 0, DROP_XFER, "deadlock|meets one of key|hold nothing"},
+    {"backward: dK and dV of heads are lost", BWD, GROUP, NODE, -1, -1, ZEP_ATT_DKV, 0, DROP_XFER, "deadlock|meets one of key|receives it as space|hold nothing"},
+    {"backward: all gradients of heads are lost", BWD, GROUP, NODE, -1, -1, ZEP_ATT_DQ, 0, DROP, "deadlock|meets one of key|hold nothing"},
+    {"backward: dK and dV of the own heads are not copied", BWD, COPY, -1, -1, -1, ZEP_ATT_DKV, 0, DROP, "hold nothing"},
+    {"backward: dQ from another run", BWD, COPY, -1, -1, -1, ZEP_ATT_DQ, 0, OTHER_RUN, "comes back where|does not come back|not the sum|hold nothing"},
+    {"backward: other heads are added", BWD, ADD, -1, ZEP_QUEUE_INTER, -1, NONE, 0, OTHER_HEADS, "with part|was used as part"},
+    {"backward: an addition of heads is lost", BWD, ADD, -1, ZEP_QUEUE_INTER, -1, NONE, 0, DROP, "deadlock|not the sum over every pair|wait"},
+    {"backward: attention on other heads", BWD, ATTN, -1, ZEP_QUEUE_INTER, 1, NONE, 0, OTHER_HEADS, "with part|was used as part"},
+};
+
+static struct zep_plan *heads_plan(void)
 {
-    struct zep_plan *p = good_plan();
+    struct zep_view *view = make_view(2, 4, 2);
+    struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+    struct zep_plan *plan = NULL;
+    struct zep_error err;
+
+    opts.capacity_tok = CAP;
+    opts.method = "te-cp";
+    opts.remap = 0;
+    ck_assert_msg(zep_plan_build(view, lens, N_LEN, &opts, &plan, &err) == ZEP_OK, "%s", err.text);
+    plan->ring[0].heads = 2;
+    plan->ring[0].n_hop = plan->n_hop = plan->n_proxy = 0;
+    ck_assert_msg(zep_plan_finish(plan, &err) == ZEP_OK && zep_plan_check(plan, lens, N_LEN, NULL, NULL, &err) == ZEP_OK, "%s", err.text);
+    test_view_free(view);
+    return plan;
+}
+
+static void break_stream(struct zep_plan *p, const struct stream_case *cases, size_t n)
+{
     int n_bad = 0;
 
-    for (size_t i = 0; i < sizeof stream_cases / sizeof stream_cases[0]; i++) {
-        struct mutation m = {.c = &stream_cases[i]};
+    for (size_t i = 0; i < n; i++) {
+        struct mutation m = {.c = &cases[i]};
         struct zep_check_opts opts = {hook, &m};
         struct zep_error err = {0};
         int rc = zep_plan_check(p, lens, N_LEN, &opts, NULL, &err);
 
-        n_bad += m.done ? missed(stream_cases[i].name, rc, err.text, stream_cases[i].reason) : missed(stream_cases[i].name, 0, "(nothing to change was met)", "");
+        n_bad += m.done ? missed(cases[i].name, rc, err.text, cases[i].reason) : missed(cases[i].name, 0, "(nothing to change was met)", "");
         free(m.xfer);
         free(m.pair);
+        free(m.run);
     }
     zep_plan_free(p);
     ck_assert_int_eq(n_bad, 0);
+}
+
+START_TEST(broken_streams)
+{
+    break_stream(good_plan(), stream_cases, sizeof stream_cases / sizeof stream_cases[0]);
+}
+END_TEST
+
+START_TEST(broken_heads)
+{
+    break_stream(heads_plan(), head_cases, sizeof head_cases / sizeof head_cases[0]);
 }
 END_TEST
 
@@ -429,6 +541,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, broken_plans);
     tcase_add_test(t, broken_streams);
+    tcase_add_test(t, broken_heads);
     suite_add_tcase(s, t);
     run = srunner_create(s);
     srunner_run_all(run, CK_NORMAL);

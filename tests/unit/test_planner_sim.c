@@ -40,7 +40,7 @@ static struct zep_sim *simulate(const struct zep_plan *plan, const struct zep_vi
 }
 
 /* One ring over each set of devices, with one sequence each. */
-static struct zep_plan *rings_of(int form, const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
+static struct zep_plan *rings_with(int form, int heads, const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
 {
     struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
     struct zep_plan *plan = NULL;
@@ -55,12 +55,18 @@ static struct zep_plan *rings_of(int form, const struct zep_view *view, int n, c
 
         ck_assert_int_ge(set, 0);
         draft.sets.set[set].form = form;
+        draft.sets.set[set].heads = heads;
         draft.order[i] = i;
         zep_draft_place(&draft, i, len[i], set);
     }
     ck_assert_msg(zep_plan_from_draft(view, len, &opts, routing, &draft, &plan, &err) == ZEP_OK, "%s", err.text);
     zep_draft_free(&draft);
     return plan;
+}
+
+static struct zep_plan *rings_of(int form, const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
+{
+    return rings_with(form, 0, view, n, len, item, n_item, routing);
 }
 
 static struct zep_plan *rings(const struct zep_view *view, int n, const int64_t *len, const int32_t (*item)[10], const int *n_item, int routing)
@@ -240,6 +246,68 @@ START_TEST(early_places)
 }
 END_TEST
 
+/* Heads among 2 and 4 devices of a node: each sends (U-1)/U of its rows; attention is the whole triangle on 1/U of the heads; nothing is hidden. */
+START_TEST(heads_alone)
+{
+    const double bw = 20e6;
+
+    for (int u = 2; u <= 4; u += 2) {
+        const int64_t len = 8000;
+        const double rows = 8000.0 / u, away = rows * (u - 1) / u, tri = 8000.0 * 8001 / 2 * PAIR_S / u;
+        struct zep_cost cost = plain_cost();
+        struct zep_view *view = make_view(1, u, 1);
+        struct zep_plan *plan = rings_with(ZEP_FORM_SINGLE, u, view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3}}, &u, 1);
+        struct zep_sim *sim;
+
+        for (int d = 0; d < u; d++)
+            view->dev_bw[d] = bw;
+        view->dev_latency_s = 1e-3;
+        sim = simulate(plan, view, &cost);
+        NEAR(sim->pass[0].time_s, away * (50 + 100) / bw + 1e-3 + tri + away * 50 / bw + 1e-3); /* q, k and v; then o */
+        NEAR(sim->pass[0].heads_s, away * 200 / bw + 2e-3);
+        NEAR(sim->pass[0].attn_s, tri);
+        NEAR(sim->pass[0].wait_node_s, away * 200 / bw + 2e-3);
+        NEAR(sim->pass[0].node_bytes, u * away * 200);
+        NEAR(sim->pass[1].time_s, away * 50 / bw + 1e-3 + 3 * tri + away * (50 + 100) / bw + 1e-3); /* dO; then dQ, dK and dV, these in the model's type */
+        zep_sim_free(sim);
+        cost.mem_bw = 1e9; /* everything is packed and unpacked: read and written */
+        cost.launch_s = 1e-5;
+        sim = simulate(plan, view, &cost);
+        NEAR(sim->pass[0].heads_s, away * 200 / bw + 2e-3 + 2 * (2 * away + rows / u) * 200 / 1e9 + (2 + 2 + 2 + 1) * 1e-5);
+        zep_sim_free(sim);
+        zep_plan_free(plan);
+        test_view_free(view);
+    }
+}
+END_TEST
+
+/* Two nodes of two: heads inside, a ring of two groups between them, each pair of counterparts over its own NIC with half of the heads. */
+START_TEST(heads_and_ring)
+{
+    const int64_t len = 8000;
+    const double chunk = 2000, rows = 2000, bw = 200e6, nic = 25e6;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 2, 2);
+    struct zep_plan *plan = rings_with(ZEP_FORM_SINGLE, 2, view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3}}, (const int[]){4}, 1);
+    double hop = 4000 * 50 / nic, own2 = own(chunk) / 2, other2 = other(chunk) / 2; /* 8 ms; 4 ms each */
+    struct zep_sim *sim;
+
+    for (int i = 0; i < 4; i++) {
+        view->nic_bw[i] = nic;
+        view->dev_bw[i] = bw;
+    }
+    sim = simulate(plan, view, &cost);
+    NEAR(sim->pass[0].time_s, rows / 2 * 150 / bw + fmax(hop, own2) + other2 + rows / 2 * 50 / bw);
+    NEAR(sim->pass[0].net_bytes, 4 * 4000 * 50);
+    NEAR(sim->pass[0].nic_busy_s, hop);
+    /* backward: the block comes, the step with it, its gradients (fp32) go home behind the own block */
+    NEAR(sim->pass[1].time_s, rows / 2 * 50 / bw + hop + 3 * other2 + fmax(4000 * 100 / nic, 3 * own2) + rows / 2 * 150 / bw);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
 /* Linear modules and the rest of the step. */
 START_TEST(step)
 {
@@ -319,6 +387,8 @@ START_TEST(random_plans)
         cost.launch_s = 1e-6;
         cost.linear_fwd_s = 1e-8;
         cost.linear_bwd_s = 2e-8;
+        cost.model.n_head = 24;
+        cost.model.n_head_kv = 12;
         for (int i = 0; i < n; i++)
             total += len[i] = 1 + (int64_t)(zep_rng_u64(&rng) % 20000);
         for (int m = 0; zep_methods()[m]; m++) {
@@ -344,7 +414,7 @@ START_TEST(random_plans)
                 int n_list;
 
                 ck_assert(s->time_s >= s->compute_max_s * (1 - 1e-12) && s->time_s >= s->nic_busy_s * (1 - 1e-12) && s->time_s >= s->port_busy_s * (1 - 1e-12));
-                NEAR(s->linear_s + s->remap_in_s + s->attn_s + s->remap_out_s, s->time_s);
+                NEAR(s->linear_s + s->remap_in_s + s->heads_s + s->attn_s + s->remap_out_s, s->time_s);
                 ck_assert_int_eq(zep_sim_critical(s, &list, &n_list, &err), ZEP_OK);
                 ck_assert_int_gt(n_list, 0);
                 ck_assert(s->span[list[0]].t0 == 0);
@@ -411,6 +481,8 @@ int main(void)
     tcase_add_test(t, ring_of_four);
     tcase_add_test(t, double_ring);
     tcase_add_test(t, early_places);
+    tcase_add_test(t, heads_alone);
+    tcase_add_test(t, heads_and_ring);
     tcase_add_test(t, step);
     tcase_add_test(t, refusals);
     tcase_add_loop_test(t, random_plans, 0, 10);
