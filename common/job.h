@@ -98,6 +98,8 @@ struct zep_job {
         int64_t max_proxies;
         int64_t save_every; /* write the plan of every n-th step into plans/, 0: none */
         int check;         /* prove every plan before it is used (slow) */
+        int64_t window;    /* steps whose documents are dealt out together; 1: in order */
+        char *compose;     /* balance, alike */
         int ahead;         /* plan a step while the one before it computes */
     } plan;
     struct {

@@ -137,6 +137,8 @@ static const struct zep_job_key keys[] = {
     INT("plan.max_proxies", plan.max_proxies, "0", 0, 4096, NULL, "most proxies of a hop; 0: one for each NIC that both nodes have"),
     INT("plan.save_every", plan.save_every, "0", 0, MANY, "steps", "steps between plans that are written into the run folder; 0: none"),
     BOOL("plan.check", plan.check, "false", "prove every plan before it is used"),
+    INT("plan.window", plan.window, "1", 1, 1024, "steps", "steps whose documents are dealt out together; 1: steps are filled in the order of the epoch"),
+    CHOICE("plan.compose", plan.compose, "balance", "balance|alike", "with a window: steps of equal attention work, or steps of documents of like length"),
     BOOL("plan.ahead", plan.ahead, "true", "read and plan the next step while the step in hand computes"),
 
     INT("checkpoint.every", checkpoint.every, "0", 0, MANY, "steps", "steps between checkpoints; 0: at the end and on request"),

@@ -12,31 +12,34 @@
 #include "common/units.h"
 #include "launcher/cli.h"
 #include "launcher/problem.h"
+#include "launcher/steps.h"
 #include "planner/check.h"
 #include "planner/export.h"
 #include "planner/plan.h"
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT, OPT_STEPS, OPT_WINDOW, OPT_COMPOSE };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
     {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
+    {"steps", required_argument, NULL, OPT_STEPS}, {"window", required_argument, NULL, OPT_WINDOW}, {"compose", required_argument, NULL, OPT_COMPOSE},
     {"export", required_argument, NULL, OPT_EXPORT}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
 
 static const struct cli cli = {
     "plan",
     "usage: zeppelin plan [CLUSTER] --capacity TOKENS WORKLOAD [OPTION]...\n"
+    "       zeppelin plan --steps K --tokens N WORKLOAD [--window W] [OPTION]...\n"
     "       zeppelin plan [--json] [--svg FILE] PLAN.json\n"
     "       zeppelin plan --export ranks -o FOLDER PLAN.json\n"
     "\n"
     "Plans one step: which devices hold which part of each sequence, which rings exchange keys and\n"
     "values, which proxies carry hops between nodes, and how tokens move to equal shares. The second\n"
-    "form shows a plan that was written before.\n"
+    "form shows which documents steps share; the third a plan that was written before.\n"
     "\n"
     ZEP_PROBLEM_HELP
     "  --micro-step I     plan micro-step I (from 0) where the batch needs several\n"
@@ -56,6 +59,13 @@ static const struct cli cli = {
     "  --heads N, --kv-heads N, --head-dim N\n"
     "                     model's attention (default 32, 8, 128), for the bytes that are shown\n"
     "\n"
+    "Steps:\n"
+    "  --steps K          K steps from --step on: documents, tokens, longest, pairs; with --capacity each is\n"
+    "                     planned, with --model its time is predicted; --dist and --lengths are then the\n"
+    "                     documents of an epoch, and --tokens N the tokens of a step\n"
+    "  --window W         documents of W steps in a row are dealt out together (plan.window; default 1)\n"
+    "  --compose NAME     balance (default): steps of equal attention work; alike: of like lengths\n"
+    "\n"
     "Output (default: text):\n"
     "  --check            prove the plan: schedules of all devices, forward and backward\n"
     "  --json             zeppelin-plan/1.1, see zeppelin-plan(5)\n"
@@ -73,6 +83,8 @@ struct args {
     const char *model, *device, *svg, *out, *export, *file;
     struct zep_plan_opts opts;
     int json, check;
+    int64_t steps, window;
+    enum zep_compose compose;
 };
 
 static int parse_number(const char *name, int64_t min, int64_t max, int64_t *out, struct zep_error *err)
@@ -80,6 +92,16 @@ static int parse_number(const char *name, int64_t min, int64_t max, int64_t *out
     int rc = zep_parse_int(optarg, min, max, out, err);
 
     return rc < 0 ? zep_error_prefix(err, "%s", name) : rc;
+}
+
+static int parse_compose(enum zep_compose *out, struct zep_error *err)
+{
+    for (int i = 0; i < ZEP_N_COMPOSE; i++)
+        if (!strcmp(optarg, zep_compose_names[i])) {
+            *out = (enum zep_compose)i;
+            return ZEP_OK;
+        }
+    return zep_error_set(err, ZEP_EINVAL, "--compose: '%.60s': expected balance or alike", optarg);
 }
 
 static int parse_option(struct args *a, int c, struct zep_error *err)
@@ -117,6 +139,12 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
         if ((rc = parse_number("--max-proxies", 0, 4096, &v, err)) == ZEP_OK)
             a->opts.max_proxies = (int)v;
         return rc;
+    case OPT_STEPS:
+        return parse_number("--steps", 1, 100000, &a->steps, err);
+    case OPT_WINDOW:
+        return parse_number("--window", 1, ZEP_MAX_WINDOW, &a->window, err);
+    case OPT_COMPOSE:
+        return parse_compose(&a->compose, err);
     case OPT_NO_ROUTING:
         a->opts.routing = 0;
         break;
@@ -148,6 +176,17 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     return ZEP_OK;
 }
 
+static int steps_complaint(const struct args *a)
+{
+    if (!a->problem.tokens)
+        return zep_cli_usage(&cli, "--steps needs --tokens, the tokens of a step");
+    if (a->model && !a->opts.capacity_tok)
+        return zep_cli_usage(&cli, "--steps with --model needs --capacity, the tokens that a device may hold");
+    if (a->check || a->export || a->micro)
+        return zep_cli_usage(&cli, "--check, --export and --micro-step are of one step, not of --steps");
+    return -1;
+}
+
 /* -1: go on, else exit status. */
 static int parse(int argc, char **argv, struct args *a)
 {
@@ -173,6 +212,10 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "%s", complaint);
     if (a->device && !a->model)
         return zep_cli_usage(&cli, "--device needs --model: costs are of a model on a kind of device");
+    if (a->steps)
+        return steps_complaint(a);
+    if (a->window > 1 || a->compose)
+        return zep_cli_usage(&cli, "--window and --compose are of --steps");
     if (!a->opts.capacity_tok)
         return zep_cli_usage(&cli, "no --capacity: expected the tokens that a device may hold; 1.25 to 1.5 times tokens / devices is a sane choice");
     return -1;
@@ -314,9 +357,30 @@ static int show(const struct args *a, const struct zep_plan *plan, struct zep_er
     return rc;
 }
 
+static int show_steps(const struct args *a, struct zep_error *err)
+{
+    struct zep_steps_args want = {&a->problem, a->model, a->device, a->opts, a->steps, a->window, a->compose};
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_steps *s;
+    int rc = zep_steps_run(&want, &s, err);
+
+    if (rc < 0)
+        return rc;
+    if (a->svg && (rc = zep_steps_to_svg(s, &b, err)) == ZEP_OK)
+        rc = zep_cli_write(a->svg, &b, err);
+    zep_buf_free(&b);
+    if (rc == ZEP_OK)
+        rc = a->json ? zep_steps_to_json(s, &b, err) : zep_steps_to_text(s, &b, err);
+    if (rc == ZEP_OK)
+        rc = zep_cli_write(a->out, &b, err);
+    zep_buf_free(&b);
+    zep_steps_free(s);
+    return rc;
+}
+
 int cmd_plan(int argc, char **argv)
 {
-    struct args a = {.problem = {.tp = 1}, .heads = 32, .kv_heads = 8, .head_dim = 128, .opts = ZEP_PLAN_OPTS_DEFAULT};
+    struct args a = {.problem = {.tp = 1}, .window = 1, .heads = 32, .kv_heads = 8, .head_dim = 128, .opts = ZEP_PLAN_OPTS_DEFAULT};
     struct zep_plan *plan = NULL;
     struct zep_workload *w = NULL;
     struct zep_error err;
@@ -324,6 +388,8 @@ int cmd_plan(int argc, char **argv)
 
     if ((rc = parse(argc, argv, &a)) >= 0)
         return rc;
+    if (a.steps && !a.file)
+        return show_steps(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
     rc = a.file ? load_plan(a.file, &plan, &err) : build(&a, &plan, &w, &first, &err);
     if (rc == ZEP_OK)
         rc = show(&a, plan, &err);

@@ -26,6 +26,16 @@ int zep_batches_new(const struct zep_dataset *set, int64_t tokens_per_step, uint
 /* Documents of the batch of step (from 0). The arrays stay until the next call. Going forward one step is O(batch), a jump O(distance). doc: document numbers. */
 int zep_batches_get(struct zep_batches *b, int64_t step, const int32_t **doc_out, int *n_out, struct zep_error *err);
 void zep_batches_free(struct zep_batches *b);
+/* The same over a list of lengths in place of a data set; len must outlive it. */
+int zep_batches_new_lengths(const int64_t *len, int64_t n_doc, int64_t tokens_per_step, uint64_t seed, struct zep_batches **out, struct zep_error *err);
+
+/* Which documents share a step: of each `window` steps in a row, the documents that these would take (or a few more of the order, where more fit) are dealt out anew. balance: the longest first,
+ * each to the step with the fewest pairs that has room. alike: to the first that has room, so that steps hold documents of like length. Steps of a window come in a seeded order. Depends on
+ * tokens per step, seed, window and step number, never on ranks or capacity; each document once an epoch. window 1: as without. A jump still is O(distance). */
+enum zep_compose { ZEP_COMPOSE_BALANCE = 0, ZEP_COMPOSE_ALIKE, ZEP_N_COMPOSE };
+#define ZEP_MAX_WINDOW 1024
+extern const char *const zep_compose_names[ZEP_N_COMPOSE];
+int zep_batches_set_window(struct zep_batches *b, int64_t window, enum zep_compose compose, struct zep_error *err);
 /* One pass instead of endless epochs, for an evaluation: the first documents of the order of epoch 0 whose tokens are max_token or fewer together (at least one document; what they are does not
  * depend on tokens_per_step), each in one batch. Batches after the last have no documents. */
 int zep_batches_new_pass(const struct zep_dataset *set, int64_t tokens_per_step, uint64_t seed, int64_t max_token, struct zep_batches **out, struct zep_error *err);

@@ -45,6 +45,9 @@ e='zeppelin: error:'
 
 # --- verbs and options ---
 bad 2 "zeppelin: unknown verb 'pln' (did you mean 'plan'?)" "an unknown verb" "$zeppelin" pln
+bad 2 "zeppelin plan: --steps needs --tokens, the tokens of a step: see \`zeppelin plan --help\`" "steps of no size" "$zeppelin" plan --steps 3 --dist arxiv:tokens=64k
+bad 2 "zeppelin plan: --window and --compose are of --steps: see \`zeppelin plan --help\`" "a window of no steps" "$zeppelin" plan --window 3 --capacity 4k --dist arxiv:tokens=64k
+bad 2 "$e --compose: 'even': expected balance or alike" "an unknown composition" "$zeppelin" plan --steps 3 --tokens 8k --compose even --dist arxiv:tokens=64k
 bad 2 "zeppelin plan: unknown option '--capcity' (did you mean '--capacity'?)" "an unknown option" "$zeppelin" plan --capcity 5
 bad 2 "zeppelin plan: option '--capacity' needs a value" "an option without its value" "$zeppelin" plan --capacity
 bad 2 "zeppelin run: no job file: see \`zeppelin run --help\`" "no job file" "$zeppelin" run

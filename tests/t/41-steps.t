@@ -44,6 +44,27 @@ ok "$status" "steps beyond the last one are made when they are asked for"
 cmp -s <(cut -d' ' -f1,2 "$tmp/ends") <(grep ^loss "$tmp/with" | cut -d' ' -f1,2)
 ok $? "and are all there"
 
+# windows: other steps, on any number of ranks the same, also in the middle of a window
+for np in 4 2; do
+    job window$np data 700 "window: 4, compose: balance"
+    [ $np = 4 ] || sed -i 's/nodes:2 dev:2/nodes:1 dev:2/' "$tmp/window$np.yaml"
+    mkdir -p "$tmp/half$np/checkpoints"
+    go "$tmp/whole$np" "$tmp/window$np.yaml" --steps 9 --gradient-at 0
+    ok "$status" "nine steps in windows of 4 on $np ranks"
+    go "$tmp/first$np" "$tmp/window$np.yaml" --steps 6 --gradient-at 0 --save-dir "$tmp/half$np"
+done
+np=2
+go "$tmp/rest" "$tmp/window2.yaml" --steps 9 --gradient-at 0 --resume-dir "$tmp/half4"
+ok "$status" "resumed in the middle of a window on 2 ranks in place of 4"
+cat "$tmp/first4" "$tmp/rest" >"$tmp/both"
+for other in whole2 both; do
+    run "$probe" compare "$tmp/whole4" "$tmp/$other" 1 1e-4
+    ok "$status" "the losses are those of one run ($other)"
+done
+run "$probe" compare "$tmp/whole4" "$tmp/with" 1 1e-4
+ok $((status == 0)) "and not those without a window"
+np=4
+
 # a document that no plan can hold, and one that cannot be read: the same steps before, the same words
 for flaw in long:"capacity" token:"99"; do
     for ahead in true false; do

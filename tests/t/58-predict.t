@@ -275,4 +275,19 @@ like "$out" "the busiest uplink, of switch leaf0, is in use for 9[0-9] % of the 
 run "$zeppelin" explain --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s uplink:100Gb/s' "${tree[@]}"
 like "$out" "backward: the bound is the uplink of switch leaf0, in use for 9[0-9] % of the pass" "what bounds"
 like "$out" "[0-9.]+ % shorter: twice the bandwidth of the links above leaf switches" "and what helps"
+
+# --- steps and windows ---
+run "$zeppelin" plan --preset A:1 --model llama-3b --capacity 12k --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 4 --svg steps.svg --json
+ok "$status" "steps in order and by windows"
+python3 -c 'import json, sys, xml.dom.minidom as m
+r = json.loads(sys.argv[1]); a, b = r["in_order"], r["by_windows"]
+assert r["format"] == "zeppelin-steps/1.0" and len(a) == len(b) == 8
+for s in a + b: assert 0 < s["tokens"] <= 65536 and s["longest"] <= s["tokens"] and s["step_s"] > 0 and s["imbalance"] >= 1 and s["documents"] > 0
+assert sum(s["tokens"] for s in b) >= sum(s["tokens"] for s in a)
+spread = lambda x: max(s["pairs"] for s in x) / min(s["pairs"] for s in x)
+assert spread(b) < spread(a), (spread(a), spread(b))
+assert len(m.parse("steps.svg").getElementsByTagName("rect")) == 17' "$out"
+ok $? "by windows they hold no less and are more even; the picture has a bar for each"
+run "$zeppelin" plan --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 8 --compose alike
+like "$out" 'by windows of 8 steps \(alike\):' "lengths alone need no cluster"
 done_testing

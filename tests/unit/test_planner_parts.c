@@ -543,6 +543,95 @@ START_TEST(batches)
 }
 END_TEST
 
+/* Windows: every document once an epoch, in steps that hold them, the same whatever is asked first; more even than in order, and no emptier. */
+START_TEST(windows)
+{
+    enum { N = 700, TOKENS = 1000 };
+    int64_t len[N];
+    struct zep_batches *a, *b, *plain;
+    struct zep_error err;
+    struct zep_rng rng;
+    const int32_t *doc;
+    int n;
+
+    zep_rng_seed(&rng, (uint64_t)_i);
+    for (int i = 0; i < N; i++)
+        len[i] = zep_rng_below(&rng, 6) ? 1 + (int64_t)zep_rng_below(&rng, 60) : 1 + (int64_t)zep_rng_below(&rng, TOKENS);
+    for (int compose = 0; compose < ZEP_N_COMPOSE; compose++) {
+        int window = 2 + _i % 9, times[N] = {0}, taken = 0;
+        int64_t tokens[2] = {0};
+        int32_t kept[N];
+
+        ck_assert_int_eq(zep_batches_new_lengths(len, N, TOKENS, 9, &a, &err), ZEP_OK);
+        ck_assert_int_eq(zep_batches_new_lengths(len, N, TOKENS, 9, &b, &err), ZEP_OK);
+        ck_assert_int_eq(zep_batches_new_lengths(len, N, TOKENS, 9, &plain, &err), ZEP_OK);
+        ck_assert_int_eq(zep_batches_set_window(a, window, (enum zep_compose)compose, &err), ZEP_OK);
+        ck_assert_int_eq(zep_batches_set_window(b, window, (enum zep_compose)compose, &err), ZEP_OK);
+        for (int64_t step = 0; taken < 3 * N || step % window; step++) { /* windows end where steps do; an epoch may end inside one */
+            int64_t all[2] = {0};
+
+            for (int k = 0; k < 2; k++) {
+                ck_assert_int_eq(zep_batches_get(k ? plain : a, step, &doc, &n, &err), ZEP_OK);
+                for (int i = 0; i < n; i++)
+                    all[k] += len[doc[i]];
+                ck_assert_int_le(all[k], TOKENS);
+                tokens[k] += all[k];
+            }
+            ck_assert_int_eq(zep_batches_get(a, step, &doc, &n, &err), ZEP_OK);
+            for (int i = 0; i < n; i++, taken++)
+                times[doc[i]]++;
+            if (step % window != window - 1)
+                continue;
+            for (int i = 0; i < N; i++) /* the end of a window: some documents may be one epoch ahead, never two, and those only of the newest epoch */
+                ck_assert_msg(times[i] == taken / N || times[i] == taken / N + 1, "document %d was taken %d times among %d", i, times[i], taken);
+            for (int i = 0, ahead = 0; i < N; i++)
+                ck_assert_int_le(ahead += times[i] > taken / N, taken % N);
+        }
+        ck_assert_int_ge(tokens[0], tokens[1]);
+        for (int64_t step = 50; step >= 0; step -= 7) {
+            int n_kept;
+
+            ck_assert_int_eq(zep_batches_get(a, step, &doc, &n_kept, &err), ZEP_OK);
+            memcpy(kept, doc, (size_t)n_kept * sizeof *doc);
+            ck_assert_int_eq(zep_batches_get(b, 50 - step, &doc, &n, &err), ZEP_OK);
+            ck_assert_int_eq(zep_batches_get(b, step, &doc, &n, &err), ZEP_OK);
+            ck_assert(n == n_kept && !memcmp(kept, doc, (size_t)n * sizeof *doc));
+        }
+        zep_batches_free(a);
+        zep_batches_free(b);
+        zep_batches_free(plain);
+    }
+    ck_assert_int_eq(zep_batches_new_lengths(len, N, TOKENS, 9, &a, &err), ZEP_OK);
+    ck_assert_int_eq(zep_batches_set_window(a, 0, ZEP_COMPOSE_BALANCE, &err), ZEP_EINVAL);
+    ck_assert_str_eq(err.text, "a window of 0 steps: expected 1 to 1024");
+    zep_batches_free(a);
+}
+END_TEST
+
+/* Worked out by hand: 6, 6, 2, 2, 2, 2 in steps of 10. In order: 6 alone, 6 2 2, 2 2. Balanced over two steps: 6 2 2 each, which is all of them. */
+START_TEST(window_by_hand)
+{
+    static const int64_t len[] = {6, 6, 2, 2, 2, 2};
+    struct zep_batches *b;
+    struct zep_error err;
+    const int32_t *doc;
+    int n;
+
+    ck_assert_int_eq(zep_batches_new_lengths(len, 6, 10, 1, &b, &err), ZEP_OK);
+    ck_assert_int_eq(zep_batches_set_window(b, 2, ZEP_COMPOSE_BALANCE, &err), ZEP_OK);
+    for (int64_t step = 0; step < 8; step++) {
+        int n_long = 0;
+
+        ck_assert_int_eq(zep_batches_get(b, step, &doc, &n, &err), ZEP_OK);
+        ck_assert_int_eq(n, 3);
+        for (int i = 0; i < n; i++)
+            n_long += len[doc[i]] == 6;
+        ck_assert_int_eq(n_long, 1);
+    }
+    zep_batches_free(b);
+}
+END_TEST
+
 /* The documents of a pass, in order; each in one batch of at most tokens. */
 static int walk_pass(struct zep_dataset *set, int64_t tokens, int64_t max_token, int32_t *order)
 {
@@ -689,6 +778,8 @@ int main(void)
     tcase_add_test(t, tokens_of_a_large_set);
     tcase_add_test(t, damaged_datasets);
     tcase_add_test(t, batches);
+    tcase_add_loop_test(t, windows, 0, 40);
+    tcase_add_test(t, window_by_hand);
     tcase_add_test(t, pass_over_documents);
     tcase_add_test(t, micro_steps);
     tcase_add_test(t, plan_files);
