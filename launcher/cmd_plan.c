@@ -47,7 +47,7 @@ static const struct cli cli = {
     "Plan:\n"
     "  --capacity TOKENS  tokens a device may hold for attention\n"
     "  --method NAME      zeppelin (default), zeppelin-paper, te-cp, llama-cp, static-cp, hybrid-dp, flexsp, wlb,\n"
-    "                     packed-dp, auto (zeppelin-plan(1) says whose each is)\n"
+    "                     ulysses, usp, packed-dp, auto (zeppelin-plan(1) says whose each is)\n"
     "  --model NAME       plan by the costs of this model (zeppelin-sim(1), or a file); without, methods go\n"
     "                     by tokens and pairs, and zeppelin is zeppelin-paper\n"
     "  --device NAME      with --model: the kind of device (zeppelin-sim(1), or a file)\n"
@@ -57,7 +57,8 @@ static const struct cli cli = {
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
     "                     search, by simulating candidates (seconds)\n"
     "  --heads N, --kv-heads N, --head-dim N\n"
-    "                     model's attention (default 32, 8, 128), for the bytes that are shown\n"
+    "                     model's attention (default 32, 8, 128), for the bytes that are shown;\n"
+    "                     without --model, exchanges of heads (ulysses, usp) divide these key-value heads\n"
     "\n"
     "Steps:\n"
     "  --steps K          K steps from --step on: documents, tokens, longest, pairs; with --capacity each is\n"
@@ -280,6 +281,8 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
         rc = set_capacities(a, topo, &cost, view, &capacity, err);
     if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
+        if (!a->model) /* else the model says it */
+            a->opts.heads = a->kv_heads % a->problem.tp ? 1 : (int)(a->kv_heads / a->problem.tp);
         rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err);
     }
     free(capacity.dev);

@@ -66,6 +66,28 @@ double zep_estimate_travel(const struct zep_cost *c, const struct zep_view *v, i
     return t;
 }
 
+double zep_estimate_heads(const struct zep_cost *c, const struct zep_view *v, int64_t len, int g, int u, int n_node, double *ring_out)
+{
+    double row = 2 * (2 * c->q_row + c->kv_row), mine = (double)len / g * row, port = zep_estimate_port(c, v), nics = n_node > 1 ? least_nics(v) : 0, t = 0, block = (double)len / g * (2 * c->kv_row + c->dkv_row);
+    int per_node = g / n_node, inside = u < per_node ? u : per_node, r = g / u;
+
+    *ring_out = 0;
+    if (port > 0) {
+        t = mine * (inside - 1) / u / port;
+        *ring_out = r > n_node ? block * (r - n_node) / port : 0;
+    }
+    if (nics > 0 && mine * (u - inside) / u * per_node / nics > t)
+        t = mine * (u - inside) / u * per_node / nics;
+    if (nics > 0 && r > 1 && block * per_node * (n_node - 1) / nics > *ring_out)
+        *ring_out = block * per_node * (n_node - 1) / nics;
+    return t;
+}
+
+int zep_estimate_n_heads(const struct zep_plan_opts *opts)
+{
+    return opts->heads > 0 ? opts->heads : opts->cost && opts->cost->model.n_head_kv > 0 ? opts->cost->model.n_head_kv / opts->cost->tp : 0;
+}
+
 int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err)
 {
     struct zep_sim *sim = NULL;

@@ -16,6 +16,11 @@ double zep_estimate_token(const struct zep_cost *cost);
 /* How long the blocks of a sequence take to go round a ring of g members in n_node nodes (double ring where several), each over its own port and NIC. */
 double zep_estimate_travel(const struct zep_cost *cost, const struct zep_view *view, int64_t len, int g, int n_node);
 
+/* Of a sequence on groups of u devices that exchange heads, g devices in all, in n_node nodes: how long the exchange takes, which nothing hides, and what goes round the ring of groups meanwhile takes. */
+double zep_estimate_heads(const struct zep_cost *cost, const struct zep_view *view, int64_t len, int g, int u, int n_node, double *ring_out);
+/* Key-value heads that a degree must divide, 0: not known. */
+int zep_estimate_n_heads(const struct zep_plan_opts *opts);
+
 /* Of the slowest device's port; bytes/s, 0 unknown. */
 double zep_estimate_port(const struct zep_cost *cost, const struct zep_view *view);
 

@@ -77,12 +77,28 @@ static int n_node_of(const struct zep_groups *g, int i)
     return g->view->dev_node[g->dev0[i + 1] - 1] - g->view->dev_node[g->dev0[i]] + 1;
 }
 
-static double seconds(const struct zep_groups *g, int64_t len, int i)
+int zep_groups_heads(const struct zep_groups *g, int size)
+{
+    if (g->u)
+        return g->u > 1 && size % g->u == 0 ? g->u : 0;
+    return g->heads > 0 && size > 1 && size <= zep_groups_per_node(g->view) && g->heads % size == 0 ? size : 0;
+}
+
+/* Where heads are exchanged: attention on groups, in shares of the heads, hides what goes round the ring of groups, and nothing hides the exchange. */
+static double seconds_heads(const struct zep_groups *g, int64_t len, int i, int u)
 {
     int size = g->dev0[i + 1] - g->dev0[i];
+    double attn = zep_estimate_attn(g->cost, len, size / u) / u, ring, exchange = zep_estimate_heads(g->cost, g->view, len, size, u, n_node_of(g, i), &ring);
+
+    return exchange + (ring > attn ? ring : attn) + (double)len / size * zep_estimate_token(g->cost);
+}
+
+static double seconds(const struct zep_groups *g, int64_t len, int i)
+{
+    int size = g->dev0[i + 1] - g->dev0[i], u = zep_groups_heads(g, size);
     double attn = zep_estimate_attn(g->cost, len, size), travel = size > 1 ? zep_estimate_travel(g->cost, g->view, len, size, n_node_of(g, i)) : 0;
 
-    return (travel > attn ? travel : attn) + (double)len / size * zep_estimate_token(g->cost);
+    return u ? seconds_heads(g, len, i, u) : (travel > attn ? travel : attn) + (double)len / size * zep_estimate_token(g->cost);
 }
 
 int64_t zep_groups_room(const struct zep_groups *g, int i)
@@ -162,6 +178,7 @@ int zep_groups_plan(const struct zep_groups *g, const struct zep_plan_opts *opts
         if ((rc = set[i] = zep_sets_get(&draft.sets, item + g->dev0[i], g->dev0[i + 1] - g->dev0[i], err)) < 0)
             goto out;
         draft.sets.set[set[i]].form = form;
+        draft.sets.set[set[i]].heads = zep_groups_heads(g, g->dev0[i + 1] - g->dev0[i]);
     }
     for (int k = 0; k < g->n_seq; k++) {
         draft.order[k] = g->sorted[k];

@@ -13,6 +13,8 @@ struct zep_groups {
     int64_t cap;        /* tokens a device, at most */
     const struct zep_plan_opts *opts;
     int32_t *sorted;    /* [n_seq] by descending length */
+    int heads;          /* > 0: groups of a node whose size divides this exchange heads; 0: none, but for */
+    int u;              /* > 0: so many side by side exchange heads in every group; 1: none */
     int n;              /* groups: devices [dev0[i], dev0[i + 1]) */
     int32_t *dev0;      /* [n_dev + 1] */
     double *load_s;     /* [n] */
@@ -24,6 +26,8 @@ int zep_groups_init(struct zep_groups *g, const struct zep_view *view, const int
 void zep_groups_free(struct zep_groups *g);
 /* Tokens that group i holds, every member as many: its smallest decides. */
 int64_t zep_groups_room(const struct zep_groups *g, int i);
+/* How many members of a group of a size exchange heads, 0: none. */
+int zep_groups_heads(const struct zep_groups *g, int size);
 /* Devices a node where all nodes have as many, else 0. */
 int zep_groups_per_node(const struct zep_view *view);
 /* Groups of one size: 1 where the size divides a node, or is whole nodes that divide the cluster, or is everything. */

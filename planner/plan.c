@@ -221,7 +221,7 @@ int zep_plan_finish(struct zep_plan *p, struct zep_error *err)
 /* --- registry --- */
 
 static const struct zep_method *const methods[] = {
-    &zep_method_zeppelin, &zep_method_zeppelin_paper, &zep_method_te_cp, &zep_method_llama_cp, &zep_method_static_cp, &zep_method_hybrid_dp, &zep_method_flexsp, &zep_method_wlb, &zep_method_packed_dp, &zep_method_auto, NULL,
+    &zep_method_zeppelin, &zep_method_zeppelin_paper, &zep_method_te_cp, &zep_method_llama_cp, &zep_method_static_cp, &zep_method_hybrid_dp, &zep_method_flexsp, &zep_method_wlb, &zep_method_ulysses, &zep_method_usp, &zep_method_packed_dp, &zep_method_auto, NULL,
 };
 
 const struct zep_method *const *zep_methods(void)

@@ -78,6 +78,6 @@ void zep_remap_targets(const struct zep_view *view, const int64_t *attn_tok, con
 
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;
-extern const struct zep_method zep_method_llama_cp, zep_method_static_cp, zep_method_wlb, zep_method_packed_dp, zep_method_hybrid_dp, zep_method_flexsp, zep_method_auto;
+extern const struct zep_method zep_method_llama_cp, zep_method_static_cp, zep_method_wlb, zep_method_packed_dp, zep_method_hybrid_dp, zep_method_flexsp, zep_method_ulysses, zep_method_usp, zep_method_auto;
 
 #endif

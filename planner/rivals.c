@@ -4,7 +4,10 @@
  *   wlb         likewise with gathered keys and values, packing by the work of attention and linear modules (WLB-LLM, 2025); its delaying of outliers to later steps is not in it
  *   packed-dp   sequences stay whole, packed to equal tokens; only where the longest fits a device
  *   hybrid-dp   a sequence takes the smallest power of two of devices that holds it, the rest is data-parallel, balanced by work (ByteScale's hybrid data parallelism, 2025)
- *   flexsp      groups of mixed sizes, sizes and packing chosen together by cost (FlexSP, 2025); its groups exchange heads, ours rings
+ *   flexsp      groups of mixed sizes, sizes and packing chosen together by cost (FlexSP, 2025); in a node groups whose size divides the key-value heads exchange heads, as its
+ *               authors' do, where that is faster; larger ones and others are rings
+ *   ulysses     heads exchanged in groups of one size that divides the key-value heads, the best of all that fit times data parallelism, packing by cost (DeepSpeed-Ulysses, 2023)
+ *   usp         heads exchanged in groups inside a node, rings between the groups: the best sizes of both of all that fit (USP, 2024); keys and values are not replicated for larger degrees
  * Each is given the same memory, the same costs, and a choice among its candidates by the simulator itself. */
 #include "config.h"
 #include "planner/groups.h"
@@ -99,6 +102,47 @@ static int build_llama(const struct zep_view *view, const int64_t *len, int n, c
         rc = zep_groups_plan(&g, opts, ZEP_FORM_GATHER, plan_out, err);
     zep_groups_free(&g);
     return rc;
+}
+
+/* --- exchange of heads --- */
+
+/* Of each size of group all degrees of exchange that divide it and the key-value heads: as large as the group (ulysses), or any inside a node (usp). */
+static int build_heads(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, int rings, struct zep_plan **plan_out, struct zep_error *err)
+{
+    int n_head = zep_estimate_n_heads(opts), per_node = zep_groups_per_node(view), skipped = 0, rc;
+    struct zep_plan *best = NULL, *plan;
+    struct zep_groups g;
+    double best_s = 0;
+
+    if (!n_head)
+        return zep_error_set(err, ZEP_EUNSUPPORTED, "method %s exchanges heads: how many key-value heads the model has is not known (--model, --kv-heads)", opts->method);
+    if ((rc = zep_groups_init(&g, view, len, n, opts, err)) < 0)
+        return rc;
+    for (int size = 1; size && rc == ZEP_OK && !(best && !opts->cost); size = next_degree(view, size))
+        for (g.u = size; g.u >= 1 && rc == ZEP_OK && !(best && !opts->cost); g.u--) {
+            if (size % g.u || n_head % g.u || (g.u < size && (!rings || g.u > per_node || per_node % g.u)))
+                continue;
+            if (!zep_groups_uniform(&g, size) || !zep_groups_pack(&g))
+                continue;
+            if ((rc = zep_groups_plan(&g, opts, ZEP_FORM_DOUBLE, &plan, err)) < 0)
+                break;
+            if (opts->cost)
+                rc = go_on(zep_estimate_keep(view, opts->cost, plan, &best, &best_s, err), &skipped);
+            else
+                best = plan; /* without costs: the smallest that fits, heads before rings */
+        }
+    zep_groups_free(&g);
+    return settle(rc, best, skipped, opts->method, plan_out, err);
+}
+
+static int build_ulysses(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    return build_heads(view, len, n, opts, 0, plan_out, err);
+}
+
+static int build_usp(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
+{
+    return build_heads(view, len, n, opts, 1, plan_out, err);
 }
 
 /* --- data parallelism alone: whole sequences, longest first, to the device with the fewest tokens --- */
@@ -308,14 +352,17 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
     int32_t *kept = zep_calloc((size_t)view->n_dev + 1, sizeof *kept);
     struct zep_groups g;
     double best_s = 0;
-    int skipped = 0, rc = kept ? zep_groups_init(&g, view, len, n, opts, err) : zep_error_nomem(err, "groups of devices");
+    int n_head = opts->cost ? zep_estimate_n_heads(opts) : 0, skipped = 0, rc = kept ? zep_groups_init(&g, view, len, n, opts, err) : zep_error_nomem(err, "groups of devices");
 
     if (rc < 0) {
         free(kept);
         return rc;
     }
     for (int size = 1; size && rc == ZEP_OK && !(best && !opts->cost); size = next_degree(view, size))
-        for (int climbs = 0; climbs < 2 && rc == ZEP_OK; climbs++) {
+        for (int way = 0; way < (n_head > 1 ? 4 : 2) && rc == ZEP_OK; way++) {
+            int climbs = way & 1;
+
+            g.heads = way < 2 ? 0 : n_head;
             if (!zep_groups_uniform(&g, size) || !(climbs ? climb(&g, kept) : zep_groups_pack(&g)))
                 continue;
             if ((rc = zep_groups_plan(&g, opts, ZEP_FORM_DOUBLE, &plan, err)) < 0)
@@ -335,6 +382,8 @@ static int build_flexsp(const struct zep_view *view, const int64_t *len, int n, 
 const struct zep_method zep_method_llama_cp = {"llama-cp", "every sequence over all devices, keys and values gathered first (Llama 3's context parallelism)", build_llama};
 const struct zep_method zep_method_static_cp = {"static-cp", "the best fixed degree of context parallelism times data parallelism, packed by cost, double ring", build_static};
 const struct zep_method zep_method_wlb = {"wlb", "the best fixed degree, keys and values gathered, packed by work (as WLB-LLM does)", build_wlb};
+const struct zep_method zep_method_ulysses = {"ulysses", "heads exchanged in groups of the best size that divides the key-value heads, times data parallelism (DeepSpeed-Ulysses)", build_ulysses};
+const struct zep_method zep_method_usp = {"usp", "heads exchanged inside nodes and rings between such groups, the best sizes of both (USP)", build_usp};
 const struct zep_method zep_method_packed_dp = {"packed-dp", "data parallelism alone: whole sequences packed to equal tokens, where the longest fits", build_packed};
 const struct zep_method zep_method_hybrid_dp = {"hybrid-dp", "each sequence over the fewest devices that hold it, the rest data-parallel by work (as ByteScale does)", build_hybrid};
 const struct zep_method zep_method_flexsp = {"flexsp", "groups of mixed sizes, chosen with the packing by cost (as FlexSP does)", build_flexsp};

@@ -93,6 +93,10 @@ form heads2-double 1 "heads in 2, double ring, 3 nodes of 2" 6 --method te-cp --
 form heads4-single 1 "heads in 4 over 2 nodes of 2" 4 --method te-cp --nodes 2 --heads 8 --kv-heads 4 --dim 16 9 7 8 12 8 300
 form heads2-mixed 1 "heads in 2, all three zones, remapping" 8 --nodes 2 --nics 2 --capacity 96 500 90 61 13 7
 form heads2-double 1 "heads in 2, tensor-parallel degree 2" 8 --nodes 2 --tp 2 --method te-cp 190 500 90 61 13 7
+check "ulysses, groups of 2" 4 --method ulysses --nodes 2 --capacity 300 500 90 61 13 7
+check "ulysses over 2 nodes" 4 --method ulysses --nodes 2 --heads 8 --kv-heads 4 --capacity 200 500 90 61 13 7
+check "usp, 2 nodes of 2" 4 --method usp --nodes 2 --capacity 200 500 90 61 13 7
+check "usp, 3 nodes of 1" 3 --method usp --nodes 3 --capacity 250 500 90 61 13 7
 exec_probe 4 --method te-cp --heads 8 --kv-heads 2 --form heads4-single 500 90 61 13 7
 [ "$status" -ne 0 ] && grep -q "ring 0 of the plan divides heads in 4 parts: the model has 8 heads and 2 key-value heads" <<<"$err"
 ok $? "heads that do not divide are refused"

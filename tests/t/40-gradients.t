@@ -59,6 +59,10 @@ eight-unrouted:8:nodes:2 dev:4 nic:4:capacity=150 routing=false
 eight-four-nics:8:nodes:2 dev:4 nic:4:capacity=150
 eight-not-remapped:8:nodes:2 dev:4 nic:2:capacity=150 remap=false
 eight-micro:8:nodes:2 dev:4 nic:2:capacity=76
+two-ulysses:2:nodes:1 dev:2:capacity=700 method=ulysses
+four-ulysses:4:nodes:2 dev:2 nic:2:capacity=600 method=ulysses
+three-usp:3:nodes:3 dev:1 nic:1:capacity=500 method=usp
+four-usp:4:nodes:2 dev:2 nic:2:capacity=400 method=usp
 four-micro-te-cp:4:nodes:2 dev:2 nic:2:capacity=155 method=te-cp
 one-micro:1:nodes:1 dev:1:capacity=600
 '

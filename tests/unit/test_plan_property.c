@@ -72,12 +72,13 @@ static void draw_lengths(struct zep_rng *rng, struct trial *t)
 
 static void draw_options(struct zep_rng *rng, struct trial *t)
 {
-    static const char *const methods[] = {"zeppelin", "zeppelin", "zeppelin-paper", "te-cp", "llama-cp", "static-cp", "hybrid-dp", "flexsp", "wlb", "packed-dp", "auto"};
+    static const char *const methods[] = {"zeppelin", "zeppelin", "zeppelin-paper", "te-cp", "llama-cp", "static-cp", "hybrid-dp", "flexsp", "wlb", "ulysses", "usp", "packed-dp", "auto"};
     int64_t least = (t->total + t->n_dev - 1) / t->n_dev;
     int linked = 1, slack = (int)between(rng, 0, 3);
 
     least = least < 1 ? 1 : least;
     t->opts = (struct zep_plan_opts)ZEP_PLAN_OPTS_DEFAULT;
+    t->opts.heads = 1 << between(rng, 0, 5);
     t->opts.method = methods[between(rng, 0, sizeof methods / sizeof methods[0] - 1)];
     t->opts.capacity_tok = slack == 0 ? least /* exactly full */ : slack == 1 ? least + between(rng, 0, least) : least * between(rng, 1, 4) + between(rng, 0, 3);
     t->opts.routing = (int)between(rng, 0, 1);

@@ -225,7 +225,7 @@ START_TEST(bad_plans)
     ck_assert_str_eq(err.text, "sequence 1: 0 tokens, expected at least 1");
     opts.method = "zepelin";
     ck_assert_int_eq(zep_plan_build(view, len, 1, &opts, &plan, &err), ZEP_EINVAL);
-    ck_assert_str_eq(err.text, "unknown method 'zepelin' (did you mean 'zeppelin'?): expected one of zeppelin, zeppelin-paper, te-cp, llama-cp, static-cp, hybrid-dp, flexsp, wlb, packed-dp, auto");
+    ck_assert_str_eq(err.text, "unknown method 'zepelin' (did you mean 'zeppelin'?): expected one of zeppelin, zeppelin-paper, te-cp, llama-cp, static-cp, hybrid-dp, flexsp, wlb, ulysses, usp, packed-dp, auto");
     test_view_free(view);
 }
 END_TEST
