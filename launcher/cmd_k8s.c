@@ -11,31 +11,37 @@
 #include "common/rundir.h"
 #include "common/yaml.h"
 #include "launcher/cli.h"
+#include "launcher/k8s_launch.h"
 #include "launcher/k8s_manifest.h"
 #include "launcher/precheck.h"
 
-enum { OPT_SET = 256, OPT_JSON };
+enum { OPT_SET = 256, OPT_JSON, OPT_BREAK };
 
-static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"break-lock", no_argument, NULL, OPT_BREAK}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 static const struct cli cli = {
     "k8s",
     "usage: zeppelin k8s [--set KEY=VALUE]... [--json] [-o FILE] JOB.yaml\n"
+    "       zeppelin k8s launch [--break-lock] RUN_DIR\n"
     "\n"
     "Prints the MPIJob (kubeflow.org/v2beta1) of a job, ready for `kubectl create -f -`: launcher and workers,\n"
     "ssh, resources, volumes, placement, limits. Everything that the API server or the MPI operator would\n"
     "refuse, or take and then ignore, is checked before.\n"
     "\n"
+    "launch is what the launcher pod runs: it waits for the workers, orders the ranks along the topology of the\n"
+    "nodes, runs the training, and tries again when a rank failed.\n"
+    "\n"
     "  --set KEY=VALUE    sets a key of the job, as in --set k8s.image=reg/zeppelin:1; may be repeated\n"
     "  --json             as JSON\n"
     "  -o, --output FILE  where to write (default: standard output)\n"
+    "  --break-lock       launch: the attempt before has ended for sure\n"
     "  -h, --help\n",
     options,
 };
 
 struct args {
     const char **set, *job, *out;
-    int n_set, json;
+    int n_set, json, break_lock, launch;
 };
 
 static int parse(int argc, char **argv, struct args *a)
@@ -50,6 +56,9 @@ static int parse(int argc, char **argv, struct args *a)
         case OPT_JSON:
             a->json = 1;
             break;
+        case OPT_BREAK:
+            a->break_lock = 1;
+            break;
         case 'o':
             a->out = optarg;
             break;
@@ -57,6 +66,15 @@ static int parse(int argc, char **argv, struct args *a)
             return c == 'h' ? 0 : 2;
         }
     }
+    if (optind < argc && !strcmp(argv[optind], "launch")) {
+        a->launch = 1;
+        if (argc - optind != 2)
+            return zep_cli_usage(&cli, "launch: expected one RUN_DIR");
+        a->job = argv[optind + 1];
+        return -1;
+    }
+    if (a->break_lock)
+        return zep_cli_usage(&cli, "--break-lock goes with launch");
     if (argc - optind != 1)
         return zep_cli_usage(&cli, argc == optind ? "no job file" : "more than one job file");
     a->job = argv[optind];
@@ -107,8 +125,11 @@ int cmd_k8s(int argc, char **argv)
 
     if (!a.set)
         return 1;
-    if ((status = parse(argc, argv, &a)) < 0)
-        status = k8s(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
+    if ((status = parse(argc, argv, &a)) < 0) {
+        status = 0;
+        if ((a.launch ? zep_k8s_launch(a.job, a.break_lock, &status, &err) : k8s(&a, &err)) < 0)
+            status = zep_cli_fail(&err);
+    }
     free(a.set);
     return status;
 }

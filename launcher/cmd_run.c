@@ -229,6 +229,7 @@ static void copy_log(struct session *s)
 static int claim(struct session *s, struct zep_error *err)
 {
     const char *jobid = s->where == ZEP_WHERE_SLURM ? zep_inputs_slurm_job() : "";
+    char mpijob[160] = "";
     char *old;
     int rc;
 
@@ -242,7 +243,9 @@ static int claim(struct session *s, struct zep_error *err)
         return rc;
     copy_log(s);
     keep_old(s);
-    if ((rc = zep_runfolder_add_attempt(s->rundir, s->where == ZEP_WHERE_SLURM ? "slurm" : "local", jobid, &s->attempt, err)) < 0 || (rc = zep_runfolder_write_job(s->rundir, s->job, err)) < 0 ||
+    if (s->where == ZEP_WHERE_K8S)
+        zep_launch_mpijob(mpijob, sizeof mpijob);
+    if ((rc = zep_runfolder_add_attempt(s->rundir, zep_where_name(s->where), s->where == ZEP_WHERE_K8S ? mpijob : jobid, &s->attempt, err)) < 0 || (rc = zep_runfolder_write_job(s->rundir, s->job, err)) < 0 ||
         (rc = write_topology(s, err)) < 0)
         return rc;
     zep_launch_env(s->where);

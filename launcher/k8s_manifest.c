@@ -225,6 +225,8 @@ static json_t *launcher_container(const struct maker *m, struct zep_error *err)
     add_text(command, "%s/bin/zeppelin", m->job->k8s.prefix);
     add_text(command, "k8s");
     add_text(command, "launch");
+    if (m->attempt > 1)
+        add_text(command, "--break-lock"); /* the attempt before has ended, as the API said */
     add_text(command, "%s/%s", m->job->k8s.run_root, m->run_id);
     for (int i = 0; i < m->s->n_secret; i++)
         json_array_append_new(env, env_from(m->s->secret[i].variable, json_pack("{s:{s:s, s:s}}", "secretKeyRef", "name", m->s->secret[i].secret, "key", m->s->secret[i].key)));

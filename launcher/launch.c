@@ -36,6 +36,31 @@ static int check_alone(struct zep_error *err)
     return ZEP_OK;
 }
 
+/* What `zeppelin k8s launch` prepared. */
+static const char *hostfile(void)
+{
+    const char *file = getenv("ZEPPELIN_HOSTFILE");
+
+    return file && *file ? file : NULL;
+}
+
+const char *zep_where_name(enum zep_where where)
+{
+    return where == ZEP_WHERE_SLURM ? "slurm" : where == ZEP_WHERE_K8S ? "k8s" : "local";
+}
+
+void zep_launch_mpijob(char *out, size_t size)
+{
+    char line[600] = "", job[64], ns[64];
+    FILE *f = hostfile() ? fopen(hostfile(), "re") : NULL;
+
+    *out = '\0';
+    if (f && fgets(line, sizeof line, f) && sscanf(line, "%*[^.].%63[^.].%63[^. ]", job, ns) == 2) /* "zep-worker-0.zep.train.svc slots=2" */
+        snprintf(out, size, "%s/%s", ns, job);
+    if (f)
+        fclose(f);
+}
+
 int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_error *err)
 {
     int inside = zep_inputs_slurm_job() != NULL, rc;
@@ -44,8 +69,12 @@ int zep_launch_where(const struct zep_job *job, enum zep_where *out, struct zep_
         return rc;
     if (!strcmp(job->cluster.where, "slurm") && !inside)
         return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is slurm, but this is no Slurm allocation: `zeppelin submit` hands the job to Slurm; or start it below salloc");
-    if (!strcmp(job->cluster.where, "k8s") && !getenv("KUBERNETES_SERVICE_HOST"))
-        return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is k8s, but this is no pod: `--set cluster.where=local` runs it on this machine");
+    if (!strcmp(job->cluster.where, "k8s")) {
+        if (!hostfile())
+            return zep_error_set(err, ZEP_EUNAVAIL, "cluster.where is k8s, but this is not below `zeppelin k8s launch` in a pod: `zeppelin k8s` launches the job on Kubernetes, and --set cluster.where=local runs it on this machine");
+        *out = ZEP_WHERE_K8S;
+        return ZEP_OK;
+    }
     *out = inside && strcmp(job->cluster.where, "local") ? ZEP_WHERE_SLURM : ZEP_WHERE_LOCAL;
     return ZEP_OK;
 }
@@ -88,6 +117,18 @@ static void srun_args(struct zep_argv *a, const struct zep_job *job, const char 
     zep_argv_split(a, job->cluster.mpi_args);
 }
 
+/* By ssh only Open MPI's own variables come to the ranks. */
+static void forward_ours(struct zep_argv *a)
+{
+    static const char *const names[] = {"OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "ZEPPELIN_CPU"};
+
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (getenv(names[i])) {
+            zep_argv_add(a, "-x");
+            zep_argv_add(a, "%s", names[i]);
+        }
+}
+
 static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const struct zep_launch *l)
 {
     zep_argv_add(a, "mpirun");
@@ -102,7 +143,15 @@ static void mpirun_args(struct zep_argv *a, const struct zep_job *job, const str
         zep_argv_add(a, "plm_slurm_args");
         zep_argv_add(a, "%s%s--job-name=%s%s", users ? users : "", users ? " " : "", l->step, getenv("SLURM_STEP_ID") ? " --overlap" : "");
     }
-    zep_argv_add(a, "--oversubscribe");
+    if (l->where == ZEP_WHERE_K8S) {
+        zep_argv_add(a, "--hostfile");
+        zep_argv_add(a, "%s", hostfile());
+        zep_argv_add(a, "--map-by");
+        zep_argv_add(a, "ppr:%d:node", l->per_node);
+        forward_ours(a);
+    } else {
+        zep_argv_add(a, "--oversubscribe");
+    }
     zep_argv_add(a, "--bind-to");
     zep_argv_add(a, "none");
     zep_environment_forward(job, a);
@@ -250,12 +299,14 @@ void zep_launch_env(enum zep_where where)
     setenv("OMP_NUM_THREADS", "1", 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 0);
     setenv("OMPI_MCA_mpi_yield_when_idle", "1", 0);
-    if (where == ZEP_WHERE_LOCAL)
+    if (where != ZEP_WHERE_SLURM)
         setenv("OMPI_MCA_btl_vader_single_copy_mechanism", "none", 0);
     setenv("OMPI_MCA_rmaps_base_oversubscribe", "1", 0);
     setenv("OMPI_MCA_hwloc_base_binding_policy", "none", 0);
     if (geteuid() == 0) {
         setenv("OMPI_ALLOW_RUN_AS_ROOT", "1", 0);
         setenv("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
+        setenv("PRTE_ALLOW_RUN_AS_ROOT", "1", 0);
+        setenv("PRTE_ALLOW_RUN_AS_ROOT_CONFIRM", "1", 0);
     }
 }

@@ -7,7 +7,10 @@
 #include "common/rundir.h"
 #include "launcher/cli.h"
 
-enum zep_where { ZEP_WHERE_LOCAL = 0, ZEP_WHERE_SLURM };
+enum zep_where { ZEP_WHERE_LOCAL = 0, ZEP_WHERE_SLURM, ZEP_WHERE_K8S };
+const char *zep_where_name(enum zep_where where); /* as in run.json */
+/* The MPIJob whose launcher pod this is, "NAMESPACE/NAME", by the operator's names of hosts. */
+void zep_launch_mpijob(char *out, size_t size);
 
 struct zep_launch {
     enum zep_where where;

@@ -269,28 +269,50 @@ int zep_runfolder_info(const char *rundir, struct zep_runinfo *out, struct zep_e
     return ZEP_OK;
 }
 
+/* A folder that is just made becomes a run's; nothing is left on failure. */
+static int fill(const struct zep_job *job, const char *path, struct zep_error *err)
+{
+    const char *id = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
+    json_t *j = json_pack("{s:s, s:s, s:s, s:s, s:f, s:[]}", "format", "zeppelin-run/1.0", "id", id, "name", job->name, "version", PACKAGE_VERSION, "created", zep_clock_wall(), "attempts");
+    int rc;
+
+    if ((rc = write_json(path, "run.json", j, err)) == ZEP_OK)
+        rc = zep_runfolder_write_job(path, job, err);
+    json_decref(j);
+    if (rc < 0)
+        zep_fs_remove_tree(path, NULL);
+    else
+        index_add(id, path);
+    return rc;
+}
+
 int zep_runfolder_new(const struct zep_job *job, char **path_out, struct zep_error *err)
 {
     char *path = NULL;
-    const char *id;
-    json_t *j;
     int rc;
 
     if ((rc = zep_rundir_create(job->run_root, job->name, &path, err)) < 0)
         return rc;
-    id = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    j = json_pack("{s:s, s:s, s:s, s:s, s:f, s:[]}", "format", "zeppelin-run/1.0", "id", id, "name", job->name, "version", PACKAGE_VERSION, "created", zep_clock_wall(), "attempts");
-    if ((rc = write_json(path, "run.json", j, err)) == ZEP_OK)
-        rc = zep_runfolder_write_job(path, job, err);
-    json_decref(j);
-    if (rc < 0) {
-        zep_fs_remove_tree(path, NULL);
+    if ((rc = fill(job, path, err)) < 0)
         free(path);
-        return rc;
+    else
+        *path_out = path;
+    return rc;
+}
+
+int zep_runfolder_new_at(const struct zep_job *job, const char *path, struct zep_error *err)
+{
+    char *above = strdup(path), *slash = above ? strrchr(above, '/') : NULL;
+    int rc = above ? ZEP_OK : zep_error_nomem(err, "run folder");
+
+    if (slash && slash > above) {
+        *slash = '\0';
+        rc = zep_fs_mkdir_p(above, err);
     }
-    index_add(id, path);
-    *path_out = path;
-    return ZEP_OK;
+    free(above);
+    if (rc == ZEP_OK && (rc = zep_rundir_make(path, err)) == ZEP_OK)
+        rc = fill(job, path, err);
+    return rc;
 }
 
 int zep_runfolder_load_job(const char *rundir, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err)

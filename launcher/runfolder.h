@@ -13,6 +13,8 @@ int zep_job_absolute(struct zep_job *job, struct zep_error *err);
 
 /* A new run folder below job->run_root with run.json and job.yaml; path_out: absolute, free(). Nothing is left on failure. */
 int zep_runfolder_new(const struct zep_job *job, char **path_out, struct zep_error *err);
+/* The same at a path that is not there yet (folders above it are made). */
+int zep_runfolder_new_at(const struct zep_job *job, const char *path, struct zep_error *err);
 int zep_runfolder_write_job(const char *rundir, const struct zep_job *job, struct zep_error *err);
 int zep_runfolder_load_job(const char *rundir, const char *const *sets, int n_set, struct zep_job **job_out, struct zep_error *err);
 
