@@ -51,6 +51,7 @@ struct zep_job {
         char *library_path; /* before LD_LIBRARY_PATH */
         char *container;   /* none, pyxis, apptainer */
         char *image, *mounts, *container_args, *container_rank; /* "" none */
+        double start_s;    /* ranks that are not up after so long are given up */
         double timeout_s;  /* a peer that is silent for so long is lost, 60 */
         double grace_s;    /* time between the stop signal and the end, 60 */
         char *rdma;        /* Kubernetes resource that a worker needs for RDMA, "NAME[=COUNT]"; "" none */

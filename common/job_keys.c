@@ -59,6 +59,7 @@ static const struct zep_job_key keys[] = {
     STRING("cluster.mounts", cluster.mounts, "", "what the container sees besides run_root and the folders of the data sets: SRC:DST[:OPTIONS], divided by commas"),
     STRING("cluster.container_args", cluster.container_args, "", "further arguments for srun (pyxis) or apptainer exec, divided at blanks"),
     PATH("cluster.container_rank", cluster.container_rank, "", "zeppelin-rank in the image; empty: where it is here"),
+    TIME("cluster.start", cluster.start_s, "5m", 1, 86400, "ranks that have not found each other after so long are given up: a node, or ssh to it, does not answer"),
     TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
     TIME("cluster.grace", cluster.grace_s, "60s", 5, 65535, "time between the request to stop and the end of the job; below cluster.time by more than a minute"), /* 65535: sbatch's own limit */
     STRING("cluster.rdma", cluster.rdma, "", "Kubernetes: resource that a worker needs for RDMA, NAME or NAME=COUNT (rdma/rdma_shared_device_a); each rank then checks that it may lock memory"),

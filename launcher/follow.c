@@ -48,6 +48,8 @@ struct follow {
     double stop_at;     /* when the first one came */
     double asked_at;    /* when the ranks were asked last */
     int killed;         /* 0, 1: told to end, 2: killed */
+    int late;           /* because the ranks did not come up */
+    double began;
     int status;
 };
 
@@ -162,6 +164,19 @@ static void ask_ranks(struct follow *f, double now)
     f->asked_at = now;
 }
 
+/* Ranks that wait for a node which does not answer, or ssh to it, would do so for ever. */
+static void check_start(struct follow *f, double now)
+{
+    double limit = f->args->job->cluster.start_s;
+
+    if (f->killed || f->pm.up || now - f->began < limit || zep_progress_started(f->progress) || zep_fs_exists(f->outcome))
+        return;
+    f->late = f->killed = 1;
+    f->stop_at = now;
+    zep_log(ZEP_LOG_WARN, "the ranks are not up after %.0f s (cluster.start): ending them", limit);
+    kill(f->pid, SIGTERM);
+}
+
 /* The first request to stop becomes the ranks' SIGUSR1 (stop after this step, with a checkpoint); a second interrupt, or the end of the grace, ends them. */
 static void pass_signals(struct follow *f)
 {
@@ -181,6 +196,7 @@ static void pass_signals(struct follow *f)
         f->n_seen = n_stop;
     }
     ask_ranks(f, now);
+    check_start(f, now);
     if (f->n_seen && !f->killed && now - f->stop_at > f->args->job->cluster.grace_s) {
         zep_log(ZEP_LOG_WARN, "the step and its checkpoint did not end within the grace of %.0f s (cluster.grace): ending the ranks", f->args->job->cluster.grace_s);
         kill(f->pid, SIGTERM);
@@ -259,7 +275,11 @@ static void make_outcome(struct follow *f, struct zep_outcome *o)
         guess.status = status_of_error(exit_of(f->status));
     snprintf(guess.phase, sizeof guess.phase, "%s", f->pm.phase);
     snprintf(guess.host, sizeof guess.host, "%.127s", f->pm.host);
-    if (f->killed)
+    if (f->late) {
+        guess.status = ZEP_EUNAVAIL;
+        snprintf(guess.cause, sizeof guess.cause, "the ranks did not come up within %.0f s (cluster.start): does a node, or ssh to it, not answer?%s%s", f->args->job->cluster.start_s, f->pm.n_tail ? " The last line was: " : "",
+                 f->pm.n_tail ? f->pm.tail[(f->pm.n_tail - 1) % 8] : "");
+    } else if (f->killed)
         snprintf(guess.cause, sizeof guess.cause, "ended before the step and its checkpoint were done");
     else
         zep_postmortem_text(&f->pm, exit_of(f->status), guess.cause, (int)sizeof guess.cause);
@@ -288,6 +308,7 @@ int zep_follow(const struct zep_follow_args *a, struct zep_follow_end *end, stru
     f.log = open(log, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     free(log);
     zep_follow_catch();
+    f.began = zep_clock_now();
     if ((rc = start(&f, err)) == ZEP_OK) {
         watch(&f);
         end_step(&f);

@@ -65,6 +65,8 @@ int zep_postmortem_line(struct zep_postmortem *pm, const char *line)
             snprintf(pm->phase, sizeof pm->phase, "%.31s", line + 21);
         return 1;
     }
+    if (!strcmp(line, "zeppelin-rank-up"))
+        return pm->up = 1;
     if (!strncmp(line, "zeppelin-rank: error: ", 22) && !*pm->error)
         snprintf(pm->error, sizeof pm->error, "%s", line + 22);
     if (read_mpirun(pm, line) || read_srun(pm, line) || !*line || strspn(line, "-= ") == strlen(line) || strstr(line, "Job step aborted"))

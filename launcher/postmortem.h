@@ -8,6 +8,7 @@ struct zep_postmortem {
     char phase[32];      /* of the other ranks when they were told to stop */
     char tail[8][256];   /* the last lines that say something */
     int n_tail;
+    int up;              /* all ranks have found each other */
     char error[1024];    /* the first error that a rank told of itself, "" none */
 };
 

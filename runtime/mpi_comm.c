@@ -7,6 +7,7 @@
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+#include <sys/prctl.h>
 
 #include "common/arena.h"
 #include "common/buf.h"
@@ -236,9 +237,14 @@ void zep_comm_set_timeout(struct zep_comm *comm, double timeout_s)
     comm->timeout_s = timeout_s;
 }
 
+/* It is the main thread's name, too: ps and top show what a rank does. */
 void zep_comm_set_phase(struct zep_comm *comm, const char *phase)
 {
+    char name[16];
+
     comm->phase = phase;
+    snprintf(name, sizeof name, "zep:%s", phase);
+    prctl(PR_SET_NAME, name);
 }
 
 const char *zep_comm_phase(const struct zep_comm *comm)

@@ -166,6 +166,8 @@ int main(int argc, char **argv)
         return zep_exit_status(rc);
     }
     zep_stopper_watch(stopper, comm);
+    if (zep_comm_rank(comm) == 0 && !a.hello)
+        fputs("zeppelin-rank-up\n", stderr); /* zeppelin run waits for it */
     if (!a.hello)
         status = run(comm, &a, stopper);
     else if (zep_comm_rank(comm) == 0)
