@@ -142,7 +142,7 @@ fi
 start --set checkpoint.every=8
 kill -TERM $launcher
 wait $launcher
-saved=$(ls "$dir/checkpoints" | grep -c '^step-[0-9]*$')
+saved=$(find "$dir/checkpoints" -name 'step-*' ! -name '*.*' | wc -l)
 mv "$dir/checkpoints" aside
 echo x >"$dir/checkpoints"
 run timeout 60 "$zeppelin" run --resume "$dir" --set train.steps=2
@@ -152,7 +152,7 @@ is "$(grep -c 'error' <<<"$err")" 1 "once"
 is "$(ranks)" "" "no process is left"
 rm "$dir/checkpoints"
 mv aside "$dir/checkpoints"
-is "$(ls "$dir/checkpoints" | grep -c '^step-[0-9]*$')" "$saved" "those before are as they were"
+is "$(find "$dir/checkpoints" -name 'step-*' ! -name '*.*' | wc -l)" "$saved" "those before are as they were"
 
 # --- a node that does not answer ---
 mkdir silent
