@@ -90,17 +90,29 @@ int zep_encode_pod_text(struct zep_buf *b, const char *s, struct zep_error *err)
     return zep_buf_ok(b, err);
 }
 
-/* Length of the valid UTF-8 sequence at s, 0: invalid. */
-static int utf8_len(const unsigned char *s)
+int zep_utf8_next(const char *text, unsigned *code_out)
 {
+    const unsigned char *s = (const unsigned char *)text;
+    unsigned code;
     int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
 
-    for (int i = 1; i < n; i++)
+    if (!n)
+        return 0;
+    code = n == 1 ? s[0] : n == 2 ? s[0] & 0x1fu : n == 3 ? s[0] & 0xfu : s[0] & 7u;
+    for (int i = 1; i < n; i++) {
         if ((s[i] & 0xc0) != 0x80)
             return 0;
-    if ((n == 3 && ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] >= 0xa0))) || (n == 4 && ((s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] >= 0x90))))
+        code = code << 6 | (s[i] & 0x3fu);
+    }
+    if ((n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff)) || (code >= 0xd800 && code < 0xe000))
         return 0;
+    *code_out = code;
     return n;
+}
+
+int zep_utf8_prints(unsigned code)
+{
+    return code >= 0x20 && (code < 0x7f || code >= 0xa0) && (code & 0xfffe) != 0xfffe && code != 0xfeff && code != 0x2028 && code != 0x2029;
 }
 
 int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err)
@@ -110,7 +122,8 @@ int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err)
     if ((rc = refuse_control(s, err)) < 0)
         return rc;
     while (*s) {
-        int n = utf8_len((const unsigned char *)s);
+        unsigned code;
+        int n = zep_utf8_next(s, &code);
 
         if (n == 0)
             zep_buf_puts(b, "\xef\xbf\xbd");
@@ -138,31 +151,19 @@ int zep_check_hostname(const char *s, struct zep_error *err)
     return ZEP_OK;
 }
 
-/* Length of the UTF-8 sequence at s, 0: none that is valid and printable. */
-static int sequence(const unsigned char *s)
+/* Length of the sequence at s, 0: none that is valid and printable. */
+static int sequence(const char *s)
 {
     unsigned code;
-    int n = s[0] < 0x80 ? 1 : s[0] >= 0xc2 && s[0] < 0xe0 ? 2 : s[0] >= 0xe0 && s[0] < 0xf0 ? 3 : s[0] >= 0xf0 && s[0] < 0xf5 ? 4 : 0;
+    int n = zep_utf8_next(s, &code);
 
-    if (n == 1)
-        return s[0] >= 0x20 && s[0] != 0x7f;
-    for (int i = 1; i < n; i++)
-        if ((s[i] & 0xc0) != 0x80)
-            return 0;
-    if (n == 0)
-        return 0;
-    code = n == 2 ? s[0] & 0x1fu : n == 3 ? s[0] & 0xfu : s[0] & 7u;
-    for (int i = 1; i < n; i++)
-        code = code << 6 | (s[i] & 0x3fu);
-    if ((n == 3 && code < 0x800) || (n == 4 && (code < 0x10000 || code > 0x10ffff)) || (code >= 0xd800 && code < 0xe000) || code < 0xa0 || (code & 0xfffe) == 0xfffe || code == 0xfeff || code == 0x2028 || code == 0x2029)
-        return 0;
-    return n;
+    return n && zep_utf8_prints(code) ? n : 0;
 }
 
 int zep_text_is_clean(const char *s)
 {
     for (int n; *s; s += n)
-        if (!(n = sequence((const unsigned char *)s)))
+        if (!(n = sequence(s)))
             return 0;
     return 1;
 }
@@ -170,6 +171,6 @@ int zep_text_is_clean(const char *s)
 void zep_text_clean(char *s)
 {
     for (int n; *s; s += n ? n : 1)
-        if (!(n = sequence((const unsigned char *)s)))
+        if (!(n = sequence(s)))
             *s = '?';
 }

@@ -15,6 +15,10 @@ int zep_encode_slurm_path(struct zep_buf *b, const char *s, struct zep_error *er
 int zep_encode_pod_text(struct zep_buf *b, const char *s, struct zep_error *err);
 /* XML text and attribute values (for SVG). Invalid UTF-8 becomes U+FFFD. */
 int zep_encode_xml(struct zep_buf *b, const char *s, struct zep_error *err);
+/* The UTF-8 sequence at s: its length and code point; 0: it is none. */
+int zep_utf8_next(const char *s, unsigned *code_out);
+/* Is it a character that can be shown: no control character, no separator of lines, no mark of byte order? */
+int zep_utf8_prints(unsigned code);
 /* Whether a text can be shown and written: valid UTF-8 without control characters. */
 int zep_text_is_clean(const char *s);
 /* Makes it so, in place: '?' for each byte that is not. */

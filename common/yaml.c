@@ -7,6 +7,7 @@
 #include <yaml.h>
 
 #include "common/arena.h"
+#include "common/encode.h"
 #include "common/fs.h"
 #include "common/units.h"
 
@@ -397,22 +398,26 @@ static int plain_ok(const char *s)
 
 void zep_yaml_emit_scalar(struct zep_buf *b, const char *s)
 {
+    unsigned code;
+    int n = 1;
+
     if (plain_ok(s)) {
         zep_buf_puts(b, s);
         return;
     }
     zep_buf_puts(b, "\"");
-    for (; *s; s++) {
+    for (; *s; s += n ? n : 1) {
+        n = 1;
         if (*s == '"' || *s == '\\')
             zep_buf_printf(b, "\\%c", *s);
         else if (*s == '\n')
             zep_buf_puts(b, "\\n");
         else if (*s == '\t')
             zep_buf_puts(b, "\\t");
-        else if ((unsigned char)*s < 0x20 || *s == 0x7f)
-            zep_buf_printf(b, "\\x%02x", (unsigned char)*s);
+        else if (!(n = zep_utf8_next(s, &code)) || zep_utf8_prints(code)) /* what is no UTF-8 stays, and no reader takes it */
+            zep_buf_add(b, s, (size_t)(n ? n : 1));
         else
-            zep_buf_add(b, s, 1);
+            zep_buf_printf(b, code < 0x100 ? "\\x%02x" : code < 0x10000 ? "\\u%04x" : "\\U%08x", code);
     }
     zep_buf_puts(b, "\"");
 }

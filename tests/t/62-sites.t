@@ -193,32 +193,25 @@ for image in zep:1 host:5000/t/zep:1 zep@sha256:00 docker://zep:1 nvcr.io#t/zep:
 done
 
 # --- names and paths of any text ---
-# what sbatch makes of a #SBATCH line: its own rules for blanks, quotes, backslashes and comments (src/sbatch/opt.c, _get_argument)
+# what sbatch 22.05 makes of a #SBATCH line: its own rules for blanks, quotes, backslashes and comments (src/sbatch/opt.c, _get_argument)
 cat >sbatch.py <<'PY'
 import re, sys
 def words(line):
     out, word, quote, i = [], None, None, 0
     while i < len(line):
+        escaped = line[i] == '\\' and i + 1 < len(line)
+        i += escaped
         c = line[i]
-        if quote:
-            if c == quote:
-                quote = None
-            elif c == '\\' and quote == '"' and i + 1 < len(line):
-                i += 1
-                word += line[i]
-            else:
-                word += c
-        elif c == '\\' and i + 1 < len(line):
-            i += 1
-            word = (word or '') + line[i]
-        elif c in '"\'':
-            quote, word = c, word or ''
-        elif c.isspace():
+        if not quote and c.isspace():
             if word is not None:
                 out.append(word)
             word = None
-        elif c == '#' and word is None:
+        elif not quote and c == '#' and not escaped:
             break
+        elif not escaped and c == quote:
+            quote = None
+        elif not escaped and not quote and c in '"\'':
+            quote, word = c, word or ''
         else:
             word = (word or '') + c
         i += 1

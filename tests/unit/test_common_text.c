@@ -10,7 +10,6 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
-#include "common/encode.h"
 #include "common/format.h"
 #include "common/fs.h"
 #include "common/hostlist.h"
@@ -144,33 +143,6 @@ START_TEST(host_lists)
         zep_hostlist_free(&list);
         zep_hostlist_free(&again);
     }
-}
-END_TEST
-
-START_TEST(encoders)
-{
-    static const struct {
-        int (*encode)(struct zep_buf *b, const char *s, struct zep_error *err);
-        const char *text, *want; /* NULL: refused */
-    } cases[] = {
-        {zep_encode_shell, "plain/path-1.0", "plain/path-1.0"}, {zep_encode_shell, "two words", "'two words'"}, {zep_encode_shell, "it's", "'it'\\''s'"}, {zep_encode_shell, "$(rm -rf)", "'$(rm -rf)'"},
-        {zep_encode_shell, "", "''"}, {zep_encode_shell, "a\nb", NULL}, {zep_encode_slurm_path, "/a/50%/j", "/a/50%%/j"}, {zep_encode_slurm_path, "a\\b", NULL}, {zep_encode_sbatch, "gpu", "gpu"},
-        {zep_encode_sbatch, "a\nb", NULL}, {zep_encode_sbatch, "", "\"\""}, {zep_encode_sbatch, "zep[0-3]", "zep[0-3]"}, {zep_encode_sbatch, "it's a \"b\" #c\\d $(e)", "\"it's a \\\"b\\\" #c\\\\d $(e)\""}, {zep_encode_xml, "a<b>&\"c\"", "a&lt;b&gt;&amp;&quot;c&quot;"},
-    };
-
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        struct zep_buf b = ZEP_BUF_INIT;
-        int rc = cases[i].encode(&b, cases[i].text, NULL);
-
-        ck_assert_msg((rc == ZEP_OK) == (cases[i].want != NULL), "'%s'", cases[i].text);
-        if (rc == ZEP_OK)
-            ck_assert_str_eq(b.data, cases[i].want);
-        zep_buf_free(&b);
-    }
-    ck_assert_int_eq(zep_check_hostname("node-1.site", NULL), ZEP_OK);
-    ck_assert_int_lt(zep_check_hostname("-oProxyCommand=x", NULL), 0);
-    ck_assert_int_lt(zep_check_hostname("a b", NULL), 0);
-    ck_assert_int_lt(zep_check_hostname("", NULL), 0);
 }
 END_TEST
 
@@ -323,7 +295,6 @@ int main(void)
     tcase_add_test(t, bandwidths);
     tcase_add_test(t, times_and_counts);
     tcase_add_test(t, host_lists);
-    tcase_add_test(t, encoders);
     tcase_add_test(t, yaml);
     tcase_add_test(t, files);
     tcase_add_test(t, programs);
