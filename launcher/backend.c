@@ -11,7 +11,7 @@
 #include "common/fs.h"
 
 /* In the order in which they are asked whether a run is theirs: local takes what is left. */
-static const struct zep_backend *const backends[] = {&zep_backend_slurm, &zep_backend_local, NULL};
+static const struct zep_backend *const backends[] = {&zep_backend_k8s, &zep_backend_slurm, &zep_backend_local, NULL};
 
 const struct zep_backend *const *zep_backends(void)
 {

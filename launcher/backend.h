@@ -61,7 +61,7 @@ struct zep_backend {
     int (*wait)(const struct zep_run *run, struct zep_live *live_out, struct zep_error *err);
 };
 
-extern const struct zep_backend zep_backend_local, zep_backend_slurm;
+extern const struct zep_backend zep_backend_local, zep_backend_slurm, zep_backend_k8s;
 
 /* Ends with NULL. */
 const struct zep_backend *const *zep_backends(void);
@@ -90,6 +90,8 @@ struct zep_watch {
 /* 1 it has ended, 0 not yet, negative: an error. To be called about once a second. */
 int zep_watch_ended(struct zep_watch *w, struct zep_error *err);
 
+/* The same, with what the backend said at last. */
+int zep_run_wait_live(const struct zep_run *run, int all, struct zep_live *live_out, int *exit_status_out, struct zep_error *err);
 /* Waits for the end, showing changes and progress from now on (all: from the beginning). exit_status_out: the run's. */
 int zep_run_wait(const struct zep_run *run, int all, int *exit_status_out, struct zep_error *err);
 /* Its log to standard output; ranks: what mpirun or srun and the ranks wrote only. */

@@ -3,30 +3,40 @@
 
 #include <inttypes.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/arena.h"
+#include "common/fs.h"
 #include "common/log.h"
 #include "common/rundir.h"
 #include "common/yaml.h"
 #include "launcher/cli.h"
 #include "launcher/k8s_launch.h"
 #include "launcher/k8s_manifest.h"
+#include "launcher/k8s_record.h"
 #include "launcher/precheck.h"
+#include "launcher/runfolder.h"
 
-enum { OPT_SET = 256, OPT_JSON, OPT_BREAK };
+enum { OPT_SET = 256, OPT_JSON, OPT_BREAK, OPT_APPLY, OPT_DRY };
 
-static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"break-lock", no_argument, NULL, OPT_BREAK}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
+static const struct option options[] = {{"set", required_argument, NULL, OPT_SET}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"apply", no_argument, NULL, OPT_APPLY}, {"dry-run", no_argument, NULL, OPT_DRY}, {"break-lock", no_argument, NULL, OPT_BREAK}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0}};
 
 static const struct cli cli = {
     "k8s",
     "usage: zeppelin k8s [--set KEY=VALUE]... [--json] [-o FILE] JOB.yaml\n"
+    "       zeppelin k8s --apply [--set KEY=VALUE]... JOB.yaml\n"
+    "       zeppelin k8s prune [--dry-run]\n"
     "       zeppelin k8s launch [--break-lock] RUN_DIR\n"
     "\n"
     "Prints the MPIJob (kubeflow.org/v2beta1) of a job, ready for `kubectl create -f -`: launcher and workers,\n"
     "ssh, resources, volumes, placement, limits. Everything that the API server or the MPI operator would\n"
     "refuse, or take and then ignore, is checked before.\n"
+    "\n"
+    "With --apply it is created, by kubectl (in a pod by its service account): a run folder of yours keeps what\n"
+    "was created, and `zeppelin status`, `logs`, `wait` and `cancel` take it. A live MPIJob is never changed.\n"
+    "prune deletes MPIJobs of your runs that have ended, with what they still hold; their logs are saved before.\n"
     "\n"
     "launch is what the launcher pod runs: it waits for the workers, orders the ranks along the topology of the\n"
     "nodes, runs the training, and tries again when a rank failed.\n"
@@ -34,6 +44,8 @@ static const struct cli cli = {
     "  --set KEY=VALUE    sets a key of the job, as in --set k8s.image=reg/zeppelin:1; may be repeated\n"
     "  --json             as JSON\n"
     "  -o, --output FILE  where to write (default: standard output)\n"
+    "  --apply            creates it, and prints its name\n"
+    "  --dry-run          prune: only says what would be deleted\n"
     "  --break-lock       launch: the attempt before has ended for sure\n"
     "  -h, --help\n",
     options,
@@ -41,7 +53,7 @@ static const struct cli cli = {
 
 struct args {
     const char **set, *job, *out;
-    int n_set, json, break_lock, launch;
+    int n_set, json, break_lock, launch, apply, dry, prune;
 };
 
 static int parse(int argc, char **argv, struct args *a)
@@ -55,6 +67,12 @@ static int parse(int argc, char **argv, struct args *a)
             break;
         case OPT_JSON:
             a->json = 1;
+            break;
+        case OPT_APPLY:
+            a->apply = 1;
+            break;
+        case OPT_DRY:
+            a->dry = 1;
             break;
         case OPT_BREAK:
             a->break_lock = 1;
@@ -73,6 +91,16 @@ static int parse(int argc, char **argv, struct args *a)
         a->job = argv[optind + 1];
         return -1;
     }
+    if (optind < argc && !strcmp(argv[optind], "prune")) {
+        a->prune = 1;
+        if (argc - optind != 1)
+            return zep_cli_usage(&cli, "prune takes no file");
+        return -1;
+    }
+    if (a->dry)
+        return zep_cli_usage(&cli, "--dry-run goes with prune: without --apply nothing is created");
+    if (a->apply && (a->json || a->out))
+        return zep_cli_usage(&cli, "--apply prints no manifest");
     if (a->break_lock)
         return zep_cli_usage(&cli, "--break-lock goes with launch");
     if (argc - optind != 1)
@@ -97,6 +125,42 @@ static int print(const struct args *a, const json_t *manifest, struct zep_error 
     return rc;
 }
 
+/* Nothing is left of a job that was not taken. */
+static int apply(struct zep_job *job, const struct zep_k8s_spec *spec, struct zep_error *err)
+{
+    char *rundir = NULL, made[300], *root = zep_abs_path(job->run_root);
+    int rc;
+
+    if (!root)
+        return zep_error_nomem(err, "run folder");
+    free(job->run_root);
+    job->run_root = root;
+    if ((rc = zep_runfolder_new(job, &rundir, err)) < 0)
+        return rc;
+    if ((rc = zep_k8s_submit(spec, rundir, 1, made, sizeof made, err)) < 0) {
+        if (rc == ZEP_ETIMEDOUT)
+            zep_log(ZEP_LOG_WARN, "the job may have been created all the same (kubectl get mpijobs %s): the run folder %s stays", job->name, rundir);
+        else
+            zep_fs_remove_tree(rundir, NULL);
+    } else {
+        puts(made);
+        zep_log(ZEP_LOG_INFO, "MPIJob %s, run folder %s", made, rundir);
+    }
+    free(rundir);
+    return rc;
+}
+
+static int prune(const struct args *a, struct zep_error *err)
+{
+    struct zep_job *job = NULL;
+    int rc = zep_job_load(NULL, a->set, a->n_set, &job, err);
+
+    if (rc == ZEP_OK)
+        rc = zep_k8s_prune(job->k8s.context, job->k8s.ns, a->dry, err);
+    zep_job_free(job);
+    return rc;
+}
+
 static int k8s(const struct args *a, struct zep_error *err)
 {
     struct zep_k8s_spec *spec = NULL;
@@ -107,6 +171,10 @@ static int k8s(const struct args *a, struct zep_error *err)
 
     if ((rc = zep_job_load(a->job, a->set, a->n_set, &job, err)) < 0 || (rc = zep_precheck_k8s(job, &spec, err)) < 0)
         goto out;
+    if (a->apply) {
+        rc = apply(job, spec, err);
+        goto out;
+    }
     zep_rundir_id(job->name, id);
     if ((rc = zep_k8s_manifest(spec, id, 1, &manifest, err)) == ZEP_OK)
         rc = print(a, manifest, err);
@@ -127,7 +195,7 @@ int cmd_k8s(int argc, char **argv)
         return 1;
     if ((status = parse(argc, argv, &a)) < 0) {
         status = 0;
-        if ((a.launch ? zep_k8s_launch(a.job, a.break_lock, &status, &err) : k8s(&a, &err)) < 0)
+        if ((a.launch ? zep_k8s_launch(a.job, a.break_lock, &status, &err) : a.prune ? prune(&a, &err) : k8s(&a, &err)) < 0)
             status = zep_cli_fail(&err);
     }
     free(a.set);

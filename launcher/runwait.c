@@ -52,7 +52,7 @@ static int open_progress(const struct zep_run *run, int all, struct zep_job **jo
     return ZEP_OK;
 }
 
-int zep_run_wait(const struct zep_run *run, int all, int *exit_status_out, struct zep_error *err)
+int zep_run_wait_live(const struct zep_run *run, int all, struct zep_live *live_out, int *exit_status_out, struct zep_error *err)
 {
     struct zep_watch w = {.run = run, .live = {.exit_status = -1}};
     struct zep_progress_reader *p;
@@ -81,10 +81,18 @@ int zep_run_wait(const struct zep_run *run, int all, int *exit_status_out, struc
         if (ended < 0)
             return ended;
     }
+    *live_out = w.live;
     *exit_status_out = zep_run_exit_status(run, &w.live, cause, sizeof cause);
     if (*cause)
         zep_log(*exit_status_out == zep_exit_status(ZEP_ESTOPPED) ? ZEP_LOG_INFO : ZEP_LOG_ERROR, "%s", cause);
     return ZEP_OK;
+}
+
+int zep_run_wait(const struct zep_run *run, int all, int *exit_status_out, struct zep_error *err)
+{
+    struct zep_live live;
+
+    return zep_run_wait_live(run, all, &live, exit_status_out, err);
 }
 
 /* --- logs --- */

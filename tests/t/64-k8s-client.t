@@ -1,0 +1,168 @@
+#!/usr/bin/env bash
+# Jobs on Kubernetes over their life: created, watched, logged, stopped, resubmitted, pruned, by a kubectl that records what it is asked (tests/kube/kubectl).
+# timeout: 120
+. "$(dirname "$0")/../lib/tap.sh"
+cd "$tmp" || exit 1
+mkdir bin cluster
+cp "$top/tests/kube/kubectl" bin/
+export PATH="$tmp/bin:$PATH" KUBE_DIR="$tmp/cluster"
+unset KUBERNETES_SERVICE_HOST
+k() { echo "$1" >cluster/mode; }
+k ok
+cat >job.yaml <<'YAML'
+name: zep
+cluster: {nodes: 2, devices: 2, grace: 5s}
+k8s: {image: "reg/zeppelin:1", volumes: "pvc:runs:/runs", context: prod, namespace: train}
+data: {train: /runs/data/train}
+YAML
+# set_object KIND NAME PYTHON: changes what the cluster has
+set_object()
+{
+    python3 - "cluster/$1.train.$2.json" "$3" <<'PY'
+import json, os, sys
+p = sys.argv[1]
+o = json.load(open(p)) if os.path.exists(p) else {"metadata": {}}
+exec(sys.argv[2])
+json.dump(o, open(p, "w"))
+PY
+}
+# pod NAME ROLE PHASE [PYTHON]
+pod()
+{
+    set_object pods "$1" "o.update({'metadata': {'name': '$1', 'namespace': 'train', 'labels': {'app.kubernetes.io/managed-by': 'zeppelin', 'training.kubeflow.org/job-name': '${1%-launcher-*}'.split('-worker')[0],
+        'training.kubeflow.org/job-role': '$2'}}, 'status': {'phase': '$3'}, 'spec': {'nodeName': 'gpu-1'}}); ${4:-pass}"
+}
+condition()
+{
+    set_object mpijobs "$1" "o['status'] = {'startTime': '2026-12-02T18:01:00Z', 'conditions': [{'type': 'Created', 'status': 'True', 'reason': 'MPIJobCreated'}$2]}"
+}
+ended="o['status']['containerStatuses'] = [{'state': {'terminated': {'exitCode': STATUS, 'message': '{\"format\": \"zeppelin-outcome/1.0\", \"cause\": \"CAUSE\"}'}}}]"
+
+# --- refused by the cluster: the API's own words, and nothing is left ---
+for case in "forbidden:3:Error from server \(Forbidden\): mpijobs.kubeflow.org is forbidden.*no permission \(needed" "unauthorized:3:\(Unauthorized\): the credentials are missing, wrong or expired" \
+    "no-operator:3:no matches for kind \"MPIJob\".*this cluster has no MPI operator" "no-namespace:2:namespaces \"train\" not found" "down:3:The connection to the server 10.0.0.1:6443 was refused"; do
+    IFS=: read -r mode want text <<<"$case"
+    k "$mode"
+    run "$zeppelin" k8s --apply job.yaml
+    is "$status" "$want" "$mode: status $want"
+    like "$err" "$text" "and why"
+done
+is "$(find runs -mindepth 1 2>/dev/null | wc -l)" 0 "no run folder is left of jobs that were not taken"
+run env PATH=/nowhere "$zeppelin" k8s --apply job.yaml
+is "$status" 3 "no kubectl"
+like "$err" "kubectl is not in PATH" "is said"
+
+# --- created ---
+k ok
+: >cluster/log
+run "$zeppelin" k8s --apply job.yaml
+ok "$status" "created"
+is "$out" "train/zep" "its name"
+is "$(python3 -c 'import json, sys; print(" ".join(w if not w.startswith("/") else "FILE" for w in json.loads(open("cluster/log").readline())))')" \
+    "--context=prod --namespace=train create -f FILE -o json --request-timeout=30s" "kubectl is asked by arguments"
+dir=$(echo runs/zep-*)
+id=$(basename "$dir")
+is "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["metadata"]["labels"]["zeppelin/run"])' cluster/mpijobs.train.zep.json)" "$id" "the run's id is its label"
+run "$zeppelin" k8s --apply job.yaml
+is "$status" 4 "the same name again: refused"
+like "$err" "an MPIJob 'zep' is in namespace 'train' already, of run $id: a live job is never changed" "with what is there"
+is "$(find runs -mindepth 1 -maxdepth 1 | wc -l)" 1 "nothing is left of it"
+
+# --- watched ---
+run "$zeppelin" status "$id"
+like "$out" "the MPI operator has not taken it up yet" "before the operator saw it"
+set_object events e1 "o.update({'involvedObject': {'kind': 'MPIJob', 'name': 'zep'}, 'type': 'Warning', 'reason': 'ValidationError', 'message': 'spec.mpiReplicaSpecs: Required value'})"
+run "$zeppelin" status "$id"
+like "$out" "the operator refuses it: ValidationError: spec.mpiReplicaSpecs: Required value" "what the operator tells by an event only"
+rm cluster/events.*
+condition zep ""
+pod zep-worker-0 worker Pending "o['status']['conditions'] = [{'type': 'PodScheduled', 'status': 'False', 'message': '0/3 nodes are available: 3 Insufficient nvidia.com/gpu.'}]; o['spec'] = {}"
+run "$zeppelin" status "$id"
+like "$out" "zep-worker-0 waits for a node: 0/3 nodes are available: 3 Insufficient nvidia.com/gpu" "why it waits"
+pod zep-worker-0 worker Pending "o['status']['containerStatuses'] = [{'state': {'waiting': {'reason': 'ImagePullBackOff', 'message': 'no such image'}}}]"
+run "$zeppelin" status "$id"
+like "$out" "zep-worker-0: ImagePullBackOff: no such image" "a wrong image"
+condition zep ", {'type': 'Suspended', 'status': 'True'}"
+run "$zeppelin" status "$id"
+like "$out" "a queue has not admitted it yet" "Kueue"
+condition zep ", {'type': 'Running', 'status': 'True'}"
+pod zep-worker-0 worker Running
+pod zep-launcher-ab1cd launcher Running
+run "$zeppelin" status --json "$id"
+like "$out" '"where": *"gpu-1"' "where it runs"
+like "$out" '"running"' "that it runs"
+run "$zeppelin" status k8s:train:zep
+ok "$status" "a job by its name"
+run "$zeppelin" status k8s:nothing
+like "$err" 'Error from server \(NotFound\): mpijobs.kubeflow.org "nothing" not found' "one that is not there"
+run "$zeppelin" logs "$id"
+is "$out" "a line of zep-launcher-ab1cd" "its log"
+run "$zeppelin" logs -f "$id"
+like "$out" "its last line" "to the end"
+
+# --- ended ---
+e=${ended/STATUS/76}
+pod zep-launcher-ab1cd launcher Failed "${e/CAUSE/rank 3 was lost}"
+condition zep ", {'type': 'Failed', 'status': 'True', 'reason': 'MPIJobEvicted', 'message': '1/2 workers are evicted'}"
+run "$zeppelin" status "$id"
+like "$out" "1 worker is still there and holds what it asked for: .zeppelin cancel. frees it" "an evicted job that still holds GPUs is seen"
+run "$zeppelin" wait "$id"
+is "$status" 76 "wait ends as the run did"
+like "$err" "rank 3 was lost" "with its cause"
+run "$zeppelin" wait --resubmit "$id" &
+waiter=$!
+for _ in $(seq 100); do [ -e cluster/mpijobs.train.zep-r2.json ] && break; sleep 0.1; done
+ok "$([ -e cluster/mpijobs.train.zep-r2.json ]; echo $?)" "the next attempt has a name of its own"
+[ ! -e cluster/mpijobs.train.zep.json ]
+ok $? "the one before is gone"
+is "$(cat "$dir/launcher-zep.log")" "a line of zep-launcher-ab1cd
+its last line" "its log was saved"
+python3 - cluster/mpijobs.train.zep-r2.json "$id" <<'PY'
+import json, sys
+o = json.load(open(sys.argv[1]))
+assert o["metadata"]["labels"]["zeppelin/run"] == sys.argv[2] and o["metadata"]["labels"]["zeppelin/attempt"] == "2"
+c = o["spec"]["mpiReplicaSpecs"]["Launcher"]["template"]["spec"]["containers"][0]["command"]
+assert c[-1] == "/runs/" + sys.argv[2] and "--break-lock" in c, c
+PY
+ok $? "of the same run, in the same folder, whose lock is an ended attempt's"
+e=${ended/STATUS/0}
+pod zep-r2-launcher-xyz12 launcher Succeeded "${e/CAUSE/done}"
+condition zep-r2 ", {'type': 'Succeeded', 'status': 'True'}"
+kill $waiter 2>/dev/null
+wait $waiter 2>/dev/null
+run "$zeppelin" wait --resubmit "$id"
+ok "$status" "a run that is done is not tried again"
+run "$zeppelin" k8s prune --dry-run
+like "$err" "MPIJob train/zep-r2 has ended \(Succeeded\): would be deleted" "prune: what it would do"
+[ -e cluster/mpijobs.train.zep-r2.json ]
+ok $? "and does not"
+run "$zeppelin" k8s prune
+ok "$status" "prune"
+[ ! -e cluster/mpijobs.train.zep-r2.json ]
+ok $? "what has ended is deleted"
+like "$(cat "$dir/launcher-zep-r2.log")" "a line of zep-r2-launcher-xyz12" "its log first"
+run "$zeppelin" logs "$id"
+like "$out" "a line of zep-r2-launcher-xyz12" "which is shown from then on"
+
+# --- stopped ---
+run "$zeppelin" k8s --apply --set name=other job.yaml
+condition other ", {'type': 'Running', 'status': 'True'}"
+run "$zeppelin" cancel "$(basename "$(echo runs/other-*)")"
+ok "$status" "cancel"
+like "$err" "MPIJob train/other is deleted; its pods stop with a checkpoint" "says what it did"
+: >cluster/log
+run "$zeppelin" k8s --apply --set name=other job.yaml
+condition other ", {'type': 'Running', 'status': 'True'}"
+run "$zeppelin" cancel --now k8s:train:other
+like "$(cat cluster/log)" '"delete", "pods", "-l", "training.kubeflow.org/job-name=other", "--grace-period=1"' "at once"
+k slow-create
+run "$zeppelin" k8s --apply --set name=late job.yaml
+ok "$status" "no answer to a creation that was done: its label tells that it is ours"
+is "$out" "train/late" "and it is named"
+k forbidden
+run "$zeppelin" cancel "$id"
+is "$status" 3 "cancel without permission"
+run "$zeppelin" status "$id"
+is "$status" 3 "status without an answer"
+like "$out" "Forbidden" "says why"
+done_testing
