@@ -314,9 +314,14 @@ static int advance(struct zep_comm *comm, struct zep_ckpt_save *s, struct zep_er
 /* All ranks failed together: nothing of the new one stays. */
 static int fail(struct zep_ckpt_save *s, int rc, struct zep_error *err)
 {
+    int rank = zep_agreed_rank(err);
+    const char *text = rank < 0 ? err->text : strstr(err->text, ": ") + 2;
+
     if (s->rank == 0)
         zep_fs_remove_tree(s->work_dir, NULL);
-    zep_error_prefix(err, "checkpoint of step %" PRId64, s->m.info.step);
+    zep_error_set(err, rc, "checkpoint of step %" PRId64 ": %s", s->m.info.step, text);
+    if (rank >= 0) /* stays in front: it says that all ranks have this error, so that one tells of it */
+        zep_error_prefix(err, "rank %d", rank);
     free_save(s);
     return rc;
 }
