@@ -8,6 +8,7 @@
 #include "common/arena.h"
 #include "common/job.h"
 #include "launcher/cli.h"
+#include "launcher/options.h"
 #include "launcher/precheck.h"
 
 enum { OPT_SET = 256, OPT_JSON };
@@ -93,23 +94,16 @@ static int show(const struct args *a, struct zep_error *err)
 int cmd_job(int argc, char **argv)
 {
     struct args a = {.set = zep_calloc((size_t)argc, sizeof *a.set)};
+    const struct zep_option table[] = {{ZEP_OPTION_LIST, OPT_SET, &a.set, &a.n_set}, {ZEP_OPTION_FLAG, OPT_JSON, &a.json, NULL}, {ZEP_OPTION_TEXT, 'o', &a.out, NULL}, {0}};
     struct zep_error err;
     const char *what;
-    int c, rc;
+    int rc;
 
     if (!a.set)
         return 1;
-    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
-        if (c == OPT_SET)
-            a.set[a.n_set++] = optarg;
-        else if (c == OPT_JSON)
-            a.json = 1;
-        else if (c == 'o')
-            a.out = optarg;
-        else {
-            free(a.set);
-            return c == 'h' ? 0 : 2;
-        }
+    if ((rc = zep_options(&cli, argc, argv, table)) >= 0) {
+        free(a.set);
+        return rc;
     }
     what = optind < argc ? argv[optind] : "";
     a.file = optind + 1 < argc ? argv[optind + 1] : NULL;

@@ -3,6 +3,7 @@
 
 #include "launcher/backend.h"
 #include "launcher/cli.h"
+#include "launcher/options.h"
 
 enum { OPT_RANKS = 256 };
 
@@ -25,16 +26,11 @@ int cmd_logs(int argc, char **argv)
 {
     struct zep_run *run = NULL;
     struct zep_error err;
-    int c, follow = 0, ranks = 0, rc;
+    int follow = 0, ranks = 0, rc;
+    const struct zep_option table[] = {{ZEP_OPTION_FLAG, 'f', &follow, NULL}, {ZEP_OPTION_FLAG, OPT_RANKS, &ranks, NULL}, {0}};
 
-    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
-        if (c == 'f')
-            follow = 1;
-        else if (c == OPT_RANKS)
-            ranks = 1;
-        else
-            return c == 'h' ? 0 : 2;
-    }
+    if ((rc = zep_options(&cli, argc, argv, table)) >= 0)
+        return rc;
     if (argc - optind != 1)
         return zep_cli_usage(&cli, argc == optind ? "no JOB" : "more than one JOB");
     if ((rc = zep_run_open(argv[optind], &run, &err)) == ZEP_OK)

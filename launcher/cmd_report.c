@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "launcher/cli.h"
+#include "launcher/options.h"
 #include "launcher/report.h"
 #include "launcher/runfolder.h"
 
@@ -32,16 +33,11 @@ int cmd_report(int argc, char **argv)
     struct zep_buf b = ZEP_BUF_INIT;
     struct zep_error err;
     char *rundir = NULL;
-    int c, rc, json = 0;
+    int rc, json = 0;
+    const struct zep_option table[] = {{ZEP_OPTION_FLAG, OPT_JSON, &json, NULL}, {ZEP_OPTION_TEXT, 'o', &out, NULL}, {0}};
 
-    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
-        if (c == OPT_JSON)
-            json = 1;
-        else if (c == 'o')
-            out = optarg;
-        else
-            return c == 'h' ? 0 : 2;
-    }
+    if ((rc = zep_options(&cli, argc, argv, table)) >= 0)
+        return rc;
     if (argc - optind != 1)
         return zep_cli_usage(&cli, argc == optind ? "no run: expected a run folder" : "more than one run");
     if ((rc = zep_runfolder_find(argv[optind], &rundir, &err)) == ZEP_OK && (rc = zep_report_load(rundir, &r, &err)) == ZEP_OK) {

@@ -20,6 +20,7 @@
 #include "launcher/follow.h"
 #include "launcher/inputs.h"
 #include "launcher/launch.h"
+#include "launcher/options.h"
 #include "launcher/precheck.h"
 #include "launcher/report.h"
 #include "launcher/runfolder.h"
@@ -60,26 +61,13 @@ struct args {
 
 static int parse(int argc, char **argv, struct args *a)
 {
-    int c;
+    const struct zep_option table[] = {
+        {ZEP_OPTION_LIST, OPT_SET, &a->set, &a->n_set}, {ZEP_OPTION_FLAG, OPT_DRY, &a->dry, NULL}, {ZEP_OPTION_TEXT, OPT_RESUME, &a->resume, NULL}, {ZEP_OPTION_FLAG, OPT_BREAK, &a->break_lock, NULL}, {0},
+    };
+    int status = zep_options(&cli, argc, argv, table);
 
-    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
-        switch (c) {
-        case OPT_SET:
-            a->set[a->n_set++] = optarg;
-            break;
-        case OPT_DRY:
-            a->dry = 1;
-            break;
-        case OPT_RESUME:
-            a->resume = optarg;
-            break;
-        case OPT_BREAK:
-            a->break_lock = 1;
-            break;
-        default:
-            return c == 'h' ? 0 : 2;
-        }
-    }
+    if (status >= 0)
+        return status;
     if (a->resume ? argc != optind : argc - optind != 1)
         return zep_cli_usage(&cli, a->resume ? "--resume takes no job file" : argc == optind ? "no job file" : "more than one job file");
     a->job = argv[optind];

@@ -9,6 +9,7 @@
 #include "common/clock.h"
 #include "common/log.h"
 #include "launcher/cli.h"
+#include "launcher/options.h"
 #include "launcher/status.h"
 
 #define FEW 10
@@ -40,23 +41,11 @@ struct args {
 
 static int parse(int argc, char **argv, struct args *a)
 {
-    int c;
+    const struct zep_option table[] = {{ZEP_OPTION_FLAG, OPT_JSON, &a->json, NULL}, {ZEP_OPTION_FLAG, OPT_ALL, &a->all, NULL}, {ZEP_OPTION_FLAG, OPT_FRESH, &a->fresh, NULL}, {0}};
+    int status = zep_options(&cli, argc, argv, table);
 
-    while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
-        switch (c) {
-        case OPT_JSON:
-            a->json = 1;
-            break;
-        case OPT_ALL:
-            a->all = 1;
-            break;
-        case OPT_FRESH:
-            a->fresh = 1;
-            break;
-        default:
-            return c == 'h' ? 0 : 2;
-        }
-    }
+    if (status >= 0)
+        return status;
     a->job = argv + optind;
     a->n_job = argc - optind;
     if (a->all && a->n_job)
