@@ -8,7 +8,7 @@ zeppelin $PACKAGE_VERSION
   hwloc (zeppelin-detect-local)   $have_hwloc
   Slurm (zeppelin-detect-slurm)   $have_slurm
   expat (NCCL topology XML)       $have_expat
-  curl (zeppelin-detect-kube)     $have_curl
+  curl (helpers of Kubernetes)    $have_curl
   Check (unit tests)              $have_check
   GLPK (a test of remapping)      $have_glpk
   sanitizers                      $enable_sanitize

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Jobs on Kubernetes over their life: created, watched, logged, stopped, resubmitted, pruned, by a kubectl that records what it is asked (tests/kube/kubectl).
+# Jobs on Kubernetes over their life: created, watched, logged, stopped, resubmitted, pruned, by a kubectl that records what it is asked (tests/kube/kubectl), and in a pod by zeppelin-kube and an API
+# server over TLS that gives the documented answers (tests/kube/api.py).
 # timeout: 120
 . "$(dirname "$0")/../lib/tap.sh"
 cd "$tmp" || exit 1
@@ -165,4 +166,92 @@ is "$status" 3 "cancel without permission"
 run "$zeppelin" status "$id"
 is "$status" 3 "status without an answer"
 like "$out" "Forbidden" "says why"
+
+# --- in a pod: by the service account ---
+if [ ! -x "$build/zeppelin-kube" ] || ! command -v openssl >/dev/null; then
+    skip "in a pod" "no zeppelin-kube (libcurl), or no openssl"
+    done_testing
+fi
+mkdir account api
+openssl req -x509 -newkey rsa:2048 -nodes -keyout key.pem -out account/ca.crt -days 2 -subj /CN=127.0.0.1 -addext subjectAltName=IP:127.0.0.1 2>/dev/null
+printf train >account/namespace
+echo first-token | tee account/token >api/token
+a() { echo "$*" >api/mode; }
+a ok
+: >api/log
+python3 "$top/tests/kube/api.py" account/ca.crt key.pem api >port 2>server.err &
+server=$!
+for _ in $(seq 100); do [ -s port ] && break; sleep 0.1; done
+export KUBERNETES_SERVICE_HOST=127.0.0.1 ZEPPELIN_SERVICEACCOUNT="$tmp/account"
+KUBERNETES_SERVICE_PORT=$(cat port)
+export KUBERNETES_SERVICE_PORT
+mv bin/kubectl kubectl.away
+in_pod=(--set k8s.context= --set name=inside)
+
+run "$build/zeppelin-detect-kube"
+is "$(python3 -c 'import json; print(len(json.load(open("out"))["items"]))')" 5000 "5,000 nodes"
+is "$(grep -c 'GET /api/v1/nodes' api/log)" 10 "in ten pages"
+a gone
+run "$build/zeppelin-detect-kube"
+is "$(python3 -c 'import json; print(len(set(i["metadata"]["name"] for i in json.load(open("out"))["items"])))')" 5000 "a list that changed meanwhile (410) is begun again"
+a ok
+run "$zeppelin" k8s --apply "${in_pod[@]}" job.yaml
+ok "$status" "created"
+is "$out" "train/inside" "its name"
+[ "$status" -eq 0 ] || diag "$err"
+dir=$(echo runs/inside-*)
+run "$zeppelin" k8s --apply "${in_pod[@]}" job.yaml
+is "$status" 4 "the name again (409): refused"
+echo second-token >api/new-token
+a rotate
+(sleep 0.5 && echo second-token >account/token) &
+run "$zeppelin" status "$dir"
+like "$out" "has not taken it up yet" "an old token (401): the new one is read"
+wait $!
+for mode in "busy:429, later" "slow:an answer in drips"; do
+    a "${mode%%:*}"
+    run "$zeppelin" status "$dir"
+    like "$out" "has not taken it up yet" "${mode#*:}"
+done
+a forbidden
+run "$zeppelin" status "$dir"
+like "$out" "Error from server \(Forbidden\): .*cannot do this: no permission" "403: the API's own words"
+a unauthorized
+run "$zeppelin" status "$dir"
+like "$out" "credentials are missing, wrong or expired" "401 that stays"
+a down
+run "$zeppelin" k8s --apply "${in_pod[@]}" --set name=never job.yaml
+is "$status" 3 "503 that stays"
+like "$err" "etcd is away" "with the server's word"
+is "$(echo runs/never-*)" "runs/never-*" "nothing is left of it"
+a ok
+run "$zeppelin" status k8s:nothing
+like "$err" 'Error from server \(NotFound\): mpijobs.kubeflow.org "nothing" not found' "404"
+python3 - <<'PY'
+import json
+json.dump({"metadata": {"name": "inside-launcher-q", "namespace": "train", "labels": {"app.kubernetes.io/managed-by": "zeppelin", "training.kubeflow.org/job-name": "inside", "training.kubeflow.org/job-role": "launcher"}},
+           "status": {"phase": "Running"}, "spec": {}}, open("api/pods.train.inside-launcher-q.json", "w"))
+PY
+run "$zeppelin" logs -f "$dir"
+ok "$status" "a log"
+is "$out" "line 0 of inside-launcher-q
+line 1 of inside-launcher-q
+line 2 of inside-launcher-q" "as it comes"
+a cut-log
+run "$zeppelin" logs -f "$dir"
+is "$status" 3 "a log that breaks off: said"
+like "$err" "the stream was cut" "by a word"
+is "$(wc -l <"$tmp/out")" 2 "after what came of it, once"
+a ok
+run "$zeppelin" cancel "$dir"
+ok "$status" "cancel"
+[ ! -e api/mpijobs.train.inside.json ]
+ok $? "it is gone"
+like "$(grep DELETE api/log)" '"propagationPolicy":"Background"' "with what belongs to it"
+kill $server
+wait $server 2>/dev/null
+run timeout 60 "$zeppelin" k8s --apply "${in_pod[@]}" --set name=alone job.yaml
+is "$status" 3 "no server"
+like "$err" "the API cannot be reached" "is said"
+is "$(grep -rc 'first-token\|second-token' runs "$tmp/out" "$tmp/err" | grep -vc ':0$')" 0 "the token is nowhere"
 done_testing
