@@ -81,6 +81,8 @@ static int refused_by_lock(struct loader *l, const struct job_place *place, cons
 
     if (!lock)
         return 0;
+    if (!strcmp(name, "cluster.profile") && zep_mistakes_doubt(l->m, name)) /* told where it was chosen */
+        return 1;
     before = zep_job_get(l->job, place);
     same = before && zep_job_set(l->job, place, value, where, l->layer, &err) == ZEP_OK && (after = zep_job_get(l->job, place)) != NULL;
     if (same) {
@@ -322,6 +324,9 @@ static void unknown_profile(struct loader *l, const char *name, const char *wher
 static void merge_site(struct loader *l, const char *const *sets, int n_set)
 {
     const struct zep_yaml_node *root = l->site ? zep_yaml_root(l->site) : NULL, *profiles = root ? zep_yaml_get(root, "profiles") : NULL, *profile, *v;
+    const struct zep_yaml_node *own = scalar_at(l->site, NULL, "profile");
+    const struct lock *lock;
+    struct job_place place;
     char where[512], suffix[100];
     const char *name;
 
@@ -329,6 +334,11 @@ static void merge_site(struct loader *l, const char *const *sets, int n_set)
     add_locks(l, root ? zep_yaml_get(root, "locked") : NULL);
     l->contact = (v = scalar_at(l->site, NULL, "contact")) ? v->scalar : NULL;
     name = find_profile(l, sets, n_set, where);
+    if (name && zep_job_find("cluster.profile", &place) && (lock = find_lock(l, &place, "cluster.profile")) && strcmp(name, own ? own->scalar : "")) {
+        zep_mistakes_add(l->m, "cluster.profile", ZEP_EINVAL, "%s: cluster.profile: '%.100s': locked to '%.100s' by %s: take it out%s%s", where, name, own ? own->scalar : "", lock->where,
+                         l->contact ? ", or ask " : "", l->contact ? l->contact : "");
+        return;
+    }
     if (!name || !*name)
         return;
     profile = profiles ? zep_yaml_get(profiles, name) : NULL;
