@@ -152,6 +152,18 @@ out:
     return rc;
 }
 
+int zep_outcome_amend(const char *rundir, const struct zep_outcome *o, struct zep_error *err)
+{
+    char *path = zep_fs_join(rundir, "outcome.json"), *text = NULL;
+    int rc = path ? outcome_text(o, &text, err) : zep_error_nomem(err, "outcome");
+
+    if (rc == ZEP_OK)
+        rc = zep_fs_write_atomic(path, text, strlen(text), 0666, err);
+    free(text);
+    free(path);
+    return rc;
+}
+
 static int status_of(const char *name)
 {
     for (int code = ZEP_OK; code >= ZEP_EINTERNAL; code--)

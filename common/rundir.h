@@ -45,6 +45,8 @@ struct zep_outcome { /* outcome.json "zeppelin-outcome/1.1" */
 };
 /* Only if none is there for this attempt: several ranks may know of a failure. */
 int zep_outcome_write_first(const char *rundir, const struct zep_outcome *o, struct zep_error *err);
+/* The holder of the lock knows better, now that all ranks have ended. */
+int zep_outcome_amend(const char *rundir, const struct zep_outcome *o, struct zep_error *err);
 int zep_outcome_read(const char *rundir, struct zep_outcome *out, struct zep_error *err);
 
 #endif

@@ -69,7 +69,7 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
         return zep_error_set(err, errno == EPERM ? ZEP_EREFUSED : ZEP_EIO, "process %ld of %s: %s", h.pid, run->dir, errno == EPERM ? "it belongs to another user" : strerror(errno));
     if (now) {
         poll(NULL, 0, 600);
-        kill((pid_t)h.pid, SIGTERM);
+        kill((pid_t)h.pid, SIGINT);
     }
     snprintf(said_out, size, now ? "process %ld on %s was told to end now" : "process %ld on %s stops after its step, with a checkpoint", h.pid, h.host);
     return ZEP_OK;

@@ -24,6 +24,7 @@
 #define TICK_MS 200
 #define ASK_AGAIN_S 1.0
 #define END_STEP_S 60.0
+#define ONE_REQUEST_S 2.0
 #define N_SIG 4
 
 static const int stop_sigs[N_SIG] = {SIGINT, SIGTERM, SIGUSR1, SIGHUP};
@@ -187,6 +188,8 @@ static void pass_signals(struct follow *f)
             f->stop_at = now;
             zep_progress_end();
             zep_log(ZEP_LOG_INFO, "%s: stopping after this step, with a checkpoint", strsignal(stop_signal));
+        } else if (stop_signal == SIGTERM && now - f->stop_at < ONE_REQUEST_S) {
+            ; /* Slurm sends it to all processes of a job, and the batch script passes on what it got */
         } else if (stop_signal != SIGUSR1 && stop_signal != SIGHUP && !f->killed) { /* a shell and the kernel may both send a hang-up */
             zep_log(ZEP_LOG_WARN, "%s again: ending the ranks now", strsignal(stop_signal));
             kill(f->pid, SIGTERM);
@@ -292,6 +295,25 @@ static void make_outcome(struct follow *f, struct zep_outcome *o)
         zep_log(ZEP_LOG_ERROR, "%s", o->cause);
 }
 
+/* A rank that only lost its peers may have told of it first, or have written it without being heard any more: which one was lost, and where, is known from the launcher's words. */
+static void complete_outcome(struct follow *f, struct zep_outcome *o)
+{
+    int told = *f->pm.error != '\0';
+
+    if (o->status == ZEP_OK || o->status == ZEP_ESTOPPED)
+        return;
+    if (o->status == ZEP_EPEER && f->pm.rank >= 0) {
+        zep_postmortem_text(&f->pm, exit_of(f->status), o->cause, (int)sizeof o->cause);
+        snprintf(o->host, sizeof o->host, "%.127s", f->pm.host);
+        zep_outcome_amend(f->args->rundir, o, NULL); /* where that fails the rank's own word stays */
+        zep_log(told ? ZEP_LOG_INFO : ZEP_LOG_ERROR, "%s", o->cause);
+    } else if (!told && o->rank >= 0) {
+        zep_log(ZEP_LOG_ERROR, "rank %d, in phase %s: %s", o->rank, o->phase, o->cause);
+    } else if (!told) {
+        zep_log(ZEP_LOG_ERROR, "%s", o->cause);
+    }
+}
+
 int zep_follow(const struct zep_follow_args *a, struct zep_follow_end *end, struct zep_error *err)
 {
     struct follow f = {.args = a, .pipe = -1, .log = -1};
@@ -315,6 +337,8 @@ int zep_follow(const struct zep_follow_args *a, struct zep_follow_end *end, stru
         zep_progress_end();
         if (zep_outcome_read(a->rundir, &end->outcome, NULL) < 0 || end->outcome.attempt != a->attempt)
             make_outcome(&f, &end->outcome);
+        else
+            complete_outcome(&f, &end->outcome);
         end->started = zep_progress_started(f.progress) || end->outcome.status == ZEP_OK || end->outcome.status == ZEP_ESTOPPED;
         end->signal = f.killed && f.n_seen > 1 ? (int)stop_signal : 0;
     }

@@ -23,6 +23,8 @@ struct zep_progress_reader {
     int64_t n_step, last_step;
     int started;
     char checkpoint[256];
+    double longest_s;   /* step so far */
+    int short_grace;    /* that was told */
 };
 
 struct zep_progress_reader *zep_progress_open(const char *rundir, int attempt, const struct zep_job *job)
@@ -77,6 +79,21 @@ static void show_step(struct zep_progress_reader *p, const json_t *j)
 
 static void show_event(const struct zep_progress_reader *p, const char *kind, const json_t *j);
 
+/* A stop that is asked for so long before the end needs a step and its checkpoint: better said when it is first known than when they are lost. */
+static void check_grace(struct zep_progress_reader *p, const char *kind, double time_s)
+{
+    double grace = p->job->cluster.grace_s;
+
+    if (!strcmp(kind, "step"))
+        p->longest_s = time_s > p->longest_s ? time_s : p->longest_s;
+    if (strcmp(kind, "checkpoint") || p->short_grace || !p->attempt || p->longest_s + time_s <= grace)
+        return;
+    p->short_grace = 1;
+    zep_progress_end();
+    zep_log(ZEP_LOG_WARN, "a step and its checkpoint took %.0f s, longer than cluster.grace (%.0f s): a stop would lose them; set cluster.grace to %.0f s or more", p->longest_s + time_s, grace,
+            2 * (p->longest_s + time_s));
+}
+
 static void show(struct zep_progress_reader *p, const json_t *j)
 {
     const char *kind = json_string_value(json_object_get(j, "kind"));
@@ -86,6 +103,7 @@ static void show(struct zep_progress_reader *p, const json_t *j)
     if (!kind || (p->attempt && json_integer_value(json_object_get(j, "attempt")) != p->attempt))
         return;
     p->started = 1;
+    check_grace(p, kind, num(j, "time_s"));
     p->last_step = json_integer_value(json_object_get(j, "step"));
     if (!strcmp(kind, "step"))
         show_step(p, j);

@@ -362,7 +362,7 @@ for _ in $(seq 100); do
     grep -q 'stopping after' part/err && break
     sleep 0.02
 done
-kill -TERM $launcher
+kill -INT $launcher
 wait $launcher
 is $? 75 "a second signal after the checkpoint: the status is that of the stop"
 rm -rf "$(rundir)"

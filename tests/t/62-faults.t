@@ -4,7 +4,7 @@
 if [ "${1:-}" != inside ]; then
     here=$(cd "$(dirname "$0")" && pwd)
     exec 3>&1
-    reason=$("$here/../bed/slurm" --nodes 6 --cores 4 -- bash "$here/$(basename "$0")" inside 2>&1 >&3)
+    reason=$("$here/../bed/slurm" --nodes 6 --cores 4 --preempt -- bash "$here/$(basename "$0")" inside 2>&1 >&3)
     status=$?
     if [ $status -eq 77 ]; then
         echo "1..0 # SKIP $reason"
@@ -119,6 +119,16 @@ end_both()
     for l in $launchers; do until_true 30 has_ended "${id[$l]}"; done
 }
 
+# --- preempted: Slurm itself requeues ---
+declare -A at
+both
+for l in $launchers; do at[$l]=$(last_step "${dir[$l]}"); done
+urgent=$(sbatch --parsable -p urgent -N 6 --exclusive -o /dev/null --wrap 'sleep 4')
+until_true 30 has_ended "$urgent"
+ok $? "a job takes the place of both"
+for l in $launchers; do goes_on $l "preempted" "${at[$l]}"; done
+end_both
+
 # the real time limit, meanwhile: two minutes, and Slurm may signal a minute early
 limit_id=$("$zeppelin" submit --set cluster.nodes=1 --set cluster.time=95s --set cluster.grace=30s --set plan.capacity=auto job.yaml 2>limit.err)
 limit_dir=$(sed -n 's/^zeppelin: job .*, run folder //p' limit.err)
@@ -155,7 +165,6 @@ done
 
 # --- an administrator requeues ---
 both
-declare -A at
 for l in $launchers; do
     at[$l]=$(last_step "${dir[$l]}")
     scontrol requeue "${id[$l]}"
