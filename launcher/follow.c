@@ -303,6 +303,8 @@ static void complete_outcome(struct follow *f, struct zep_outcome *o)
     if (o->status == ZEP_OK || o->status == ZEP_ESTOPPED)
         return;
     if (o->status == ZEP_EPEER && f->pm.rank >= 0) {
+        if (!*f->pm.phase)
+            snprintf(f->pm.phase, sizeof f->pm.phase, "%s", o->phase);
         zep_postmortem_text(&f->pm, exit_of(f->status), o->cause, (int)sizeof o->cause);
         snprintf(o->host, sizeof o->host, "%.127s", f->pm.host);
         zep_outcome_amend(f->args->rundir, o, NULL); /* where that fails the rank's own word stays */

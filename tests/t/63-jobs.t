@@ -240,14 +240,14 @@ mapfile -t sweep <<<"$out"
 is "${#sweep[@]}" 4 "of two keys with two values each: four runs"
 mapfile -t sweep_dirs < <(sed -n 's/^zeppelin: job .*, run folder //p' <<<"$err")
 is "$(for d in "${sweep_dirs[@]}"; do sed -n 's/^  \(lr\|seed\): //p' "$d/job.yaml" | tr '\n' ' '; done)" "1 0.001 2 0.001 1 0.003 2 0.003 " "each with its own values"
-submit --chain 3 --set train.steps=60
+submit --chain 3 --set train.steps=600
 mapfile -t chain <<<"$id"
 is "${#chain[@]}" 3 "a chain of three jobs"
 like "$(scontrol show job "${chain[1]}" | grep -o 'Dependency=[^ ]*')" "afterany:${chain[0]}" "one after the other"
 until_steps "$dir" 5
 # what Slurm does when the time limit comes near
 scancel --signal=USR1 --batch "${chain[0]}"
-run timeout 60 "$zeppelin" wait "$dir"
+run timeout 120 "$zeppelin" wait "$dir"
 ok "$status" "the chain goes on to the end"
 [ "$status" -eq 0 ] || diag "$err $(cat "$dir"/slurm-*.out)"
 like "$(cat "$dir/run.json")" "\"job\": \"${chain[1]}\"" "in the second job"
