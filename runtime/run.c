@@ -18,6 +18,7 @@
 #include "runtime/agree.h"
 #include "runtime/checkpoint.h"
 #include "runtime/filework.h"
+#include "runtime/memlock.h"
 #include "runtime/metrics.h"
 #include "runtime/save.h"
 #include "runtime/train.h"
@@ -79,6 +80,8 @@ static int load_inputs(struct run *r, struct zep_error *err)
         return rc;
     rc = zep_job_parse("job.yaml", text, len, &r->job, err);
     free(text);
+    if (rc == ZEP_OK)
+        rc = zep_memlock_check(r->job, err);
     if ((rc = zep_agree(r->comm, rc, err)) < 0 || (rc = share_file(r, "topology.yaml", &text, &len, err)) < 0)
         return rc;
     rc = zep_topo_parse("topology.yaml", text, len, &r->topo, err);

@@ -29,7 +29,7 @@ is "$bad" "" "no -march=native, no -ffast-math"
 
 if command -v shellcheck >/dev/null; then
     # 1091, 2034, 2154: variables of tests/lib/tap.sh; 2015: `A && B || complain` is meant so; 2086 is looked at as information only
-    run shellcheck -S warning -e SC1091,SC2034,SC2154,SC2015,SC1010 tests/all tests/install-deps tests/check-layers tests/lib/tap.sh tests/bed/* tests/t/*.t tests/bench/routing jobs/quickstart tests/kube/pods .ci/run
+    run shellcheck -S warning -e SC1091,SC2034,SC2154,SC2015,SC1010 tests/all tests/install-deps tests/check-layers tests/lib/tap.sh tests/bed/* tests/t/*.t tests/bench/routing jobs/quickstart jobs/image-steps tests/kube/pods .ci/run
     ok "$status" "shellcheck"
     [ "$status" -eq 0 ] || diag "$out"
 else

@@ -122,10 +122,10 @@ echo forbidden >api.mode
 
 # --- no permission: the probe; a rank dies, all workers live ---
 node=()
-up train.steps=80 checkpoint.every=20
+up train.steps=400 checkpoint.every=20
 (
     wait_until has_checkpoint
-    kill -KILL "$(pgrep -x zeppelin-rank | head -n 1)"
+    kill -KILL "$(pgrep '^zep:' | head -n 1)"
 ) &
 launch rank "${api[@]}"
 sed 's/^/rank.run=/' "$dir/run.json"
@@ -150,6 +150,15 @@ launch evicted "${api[@]}"
 sed 's/^/evicted.worker=/' worker1.err
 down
 
+# --- RDMA without the right to lock memory ---
+up cluster.rdma=rdma/hca
+launch memlock TOKEN=planted-secret
+down
+up cluster.secrets.TOKEN=k8s:hf/token cluster.env.OMP_NUM_THREADS=1 train.steps=1
+launch secret TOKEN=planted-secret
+echo "secret.found=$(grep -rlE planted-secret "$dir" m.yaml 2>/dev/null | wc -l)"
+down
+
 # --- a pod is gone ---
 up train.steps=100000 checkpoint.every=20 k8s.wait=4s cluster.timeout=5s
 (
@@ -172,7 +181,7 @@ stranger=$!
 launch stranger
 kill $stranger $server
 down
-echo "left=$(pgrep -x -c 'zeppelin-rank|orted|sshd')"
+echo "left=$(pgrep -c '^(zep:|zeppelin-rank|orted|sshd)')"
 SH
 run "$top/tests/bed/netns" --nodes 4 --nics 1 --slots 2 --rate none -- env PYTHON="$python" bash -c "$(printf 'cat >inside.sh <<"END_OF_INSIDE"\n%s\nEND_OF_INSIDE\n. ./inside.sh' "$(cat inside.sh)")"
 [ "$status" -ne 77 ] || skip_all "$err"
@@ -209,6 +218,11 @@ like "$(value evicted.worker)" "told to end: 2 ranks are asked to stop with a ch
 unlike "$(value evicted.worker)" "did not stop" "and waits for them"
 unlike "$(value evicted.err)" "trying again" "there is no other try in these pods"
 
+[ "$(ulimit -l)" = unlimited ] || {
+    is "$(value memlock.status)" 3 "RDMA where memory cannot be locked: status 3"
+    like "$(value memlock.err)" "may lock [0-9]+ KiB of memory only .*cluster.root: true gives pods IPC_LOCK" "with the remedy"
+}
+is "$(value secret.status) $(value secret.found)" "0 0" "a secret comes from the pod's environment, and is written nowhere"
 is "$(value gone.status)" 76 "a pod is gone: status 76"
 like "$(value gone.err)" "no other try: 1 of 2 workers did not answer within 4 s: zep-worker-1" "the missing worker is named"
 is "$(value missing.status)" 3 "a worker that never comes: status 3"
