@@ -238,31 +238,41 @@ static int set_where_k8s(struct findings *f, struct zep_error *err)
     return ZEP_OK;
 }
 
-int zep_precheck_k8s(struct zep_job *job, struct zep_k8s_spec **spec_out, struct zep_error *err)
+/* Numbers that are 'auto' are filled in. NULL: there were mistakes. */
+static struct zep_k8s_spec *check_k8s(struct findings *f)
 {
-    struct zep_mistakes m = ZEP_MISTAKES_INIT;
-    struct findings f = {job, &m};
     struct zep_k8s_spec *spec = NULL;
+    struct zep_job *job = f->job;
     struct zep_error e;
-    int rc;
 
-    if ((rc = set_where_k8s(&f, err)) < 0)
-        return rc;
     if (!job->cluster.nodes)
         job->cluster.nodes = 1;
     if (!job->cluster.devices)
         job->cluster.devices = job->cluster.gpus_per_node;
     if (!job->cluster.devices) {
-        zep_job_mistake(job, &m, "cluster.devices", ZEP_EINVAL, "cluster.devices: 'auto': expected a number on Kubernetes (ranks a worker), or cluster.gpus_per_node");
+        zep_job_mistake(job, f->m, "cluster.devices", ZEP_EINVAL, "cluster.devices: 'auto': expected a number on Kubernetes (ranks a worker), or cluster.gpus_per_node");
         job->cluster.devices = 1;
     }
+    check_pod_path(f, "data.train", job->data.train);
+    check_pod_path(f, "data.heldout", job->data.heldout);
+    if (zep_k8s_spec_new(job, f->m, &spec, &e) < 0 && !f->m->n)
+        zep_mistakes_add(f->m, NULL, e.code, "%s", e.text);
+    return spec;
+}
+
+int zep_precheck_k8s(struct zep_job *job, struct zep_k8s_spec **spec_out, struct zep_error *err)
+{
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct findings f = {job, &m};
+    struct zep_k8s_spec *spec;
+    int rc;
+
+    if ((rc = set_where_k8s(&f, err)) < 0)
+        return rc;
     check_method(&f);
     check_device(&f);
     check_tp(&f);
-    check_pod_path(&f, "data.train", job->data.train);
-    check_pod_path(&f, "data.heldout", job->data.heldout);
-    if (zep_k8s_spec_new(job, &m, &spec, &e) < 0 && !m.n)
-        zep_mistakes_add(&m, NULL, e.code, "%s", e.text);
+    spec = check_k8s(&f);
     if ((rc = take(&m, err)) < 0)
         zep_k8s_spec_free(spec);
     else
@@ -296,6 +306,10 @@ void zep_precheck_check(struct zep_job *job, struct zep_mistakes *m)
         check_method(&f);
     if (!zep_mistakes_doubt(m, "cluster.tp"))
         check_tp(&f);
+    if (!strcmp(job->cluster.where, "k8s")) { /* cluster and data are those in the pods */
+        zep_k8s_spec_free(check_k8s(&f));
+        return;
+    }
     if (strcmp(job->cluster.topology, "auto") || !strcmp(job->cluster.where, "local"))
         n_dev = check_cluster(&f, &topo);
     zep_topo_free(topo);

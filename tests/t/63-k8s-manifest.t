@@ -147,6 +147,12 @@ make x name=abcdefghijklmnopqrstuvwxyzabcdefghijklmnopq
 like "$err" "43 characters; on Kubernetes expected at most 42" "a name that leaves no room for the operator's"
 make x cluster.secrets.TOKEN=file:/run/token
 like "$err" "cluster.secrets.TOKEN: 'file:/run/token': pods get secrets from the cluster: expected {k8s: SECRET/KEY}" "a secret that is no Secret"
+run "$zeppelin" job check --set cluster.where=k8s job.yaml
+ok "$status" "job check of a job for Kubernetes: data and cluster are not looked for here"
+[ "$status" -eq 0 ] || diag "$err"
+run "$zeppelin" job check --set cluster.where=k8s --set k8s.image=zeppelin --set data.train=data/train job.yaml
+like "$err" "k8s.image: 'zeppelin': an image without a tag" "and finds what zeppelin k8s would"
+like "$err" "data.train: 'data/train': on Kubernetes it is a path in the pods" "all of it"
 run "$zeppelin" k8s
 is "$status" 2 "no job file"
 [ ! -e x ]
