@@ -89,8 +89,12 @@ both()
 # what is asked of every job that was to end
 ended()
 {
-    until_true 40 has_ended "${id[$1]}"
-    ok $? "$2, $1: the job ends"
+    if until_true 40 has_ended "${id[$1]}"; then
+        ok 0 "$2, $1: the job ends"
+    else
+        ok 1 "$2, $1: the job ends"
+        diag "$(scontrol show job "${id[$1]}" | grep -E 'State|Restarts|Time'; tail -n 5 "${dir[$1]}"/slurm-*.out; grep -E "JobId=${id[$1]}( |$)" "$BED/log/slurmctld.log" | tail -n 15)"
+    fi
     until_true 10 no_ranks "${dir[$1]}"
     ok $? "$2, $1: no rank is left"
     [ ! -e "${dir[$1]}/lock" ]
