@@ -41,6 +41,9 @@ struct zep_report {
     struct zep_report_step *step; /* ascending; of repeated steps the highest attempt's */
     struct zep_report_eval *eval;
     struct zep_report_rank *rank;
+    struct zep_report_startup { /* of the last attempt, seconds on rank 0; all negative: not recorded */
+        double launch, mpi, topology, data, model, checkpoint, plan; /* launch: from the attempt's entry in run.json to the ranks' begin; plan: the first step's */
+    } startup;
     struct zep_report_ckpts { /* checkpoints that were committed, of all attempts */
         int n;
         double bytes, time_s, stall_s; /* sums; stall_s: of time_s the training stood still */

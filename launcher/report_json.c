@@ -46,6 +46,20 @@ static json_t *ranks(const struct zep_report *r)
     return a;
 }
 
+static json_t *startup(const struct zep_report *r)
+{
+    const struct zep_report_startup *s = &r->startup;
+    const struct {
+        const char *name;
+        double value;
+    } parts[] = {{"launch", s->launch}, {"mpi", s->mpi}, {"topology", s->topology}, {"data", s->data}, {"model", s->model}, {"checkpoint", s->checkpoint}, {"first_plan", s->plan}};
+    json_t *j = json_object();
+
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        json_object_set_new(j, parts[i].name, parts[i].value >= 0 && s->mpi >= 0 ? json_real(parts[i].value) : json_null());
+    return j;
+}
+
 int zep_report_json(const struct zep_report *r, struct zep_buf *b, struct zep_error *err)
 {
     struct zep_report_sums s;
@@ -62,6 +76,7 @@ int zep_report_json(const struct zep_report *r, struct zep_buf *b, struct zep_er
     json_object_set_new(j, "capacity_tok", json_integer(r->capacity));
     json_object_set_new(j, "method", json_string(r->method));
     json_object_set_new(j, "kernels", json_string(r->kernels));
+    json_object_set_new(j, "startup_s", startup(r));
     json_object_set_new(j, "cut_documents", json_integer(r->cut_documents));
     json_object_set_new(j, "heldout", evals(r));
     json_object_set_new(j, "unigram", r->unigram > 0 ? json_real(r->unigram) : json_null());

@@ -39,6 +39,25 @@ static int more(void **p, int n, size_t size)
     return q != NULL;
 }
 
+/* Clocks of two machines may differ: a launch of negative time took none that could be told. */
+static void take_startup(struct zep_report *r, const json_t *j)
+{
+    const json_t *p = json_object_get(j, "startup_s");
+    struct zep_report_startup *s = &r->startup;
+    struct zep_runinfo info;
+    double ranks;
+
+    *s = (struct zep_report_startup){-1, -1, -1, -1, -1, -1, -1};
+    if (!p)
+        return;
+    *s = (struct zep_report_startup){-1, num(p, "mpi"), num(p, "topology"), num(p, "data"), num(p, "model"), num(p, "checkpoint"), -1};
+    ranks = s->mpi + s->topology + s->data + s->model + s->checkpoint;
+    if (zep_runfolder_info(r->rundir, &info, NULL) == ZEP_OK && info.n_attempt == r->attempt) {
+        s->launch = num(j, "time") - ranks - info.time;
+        s->launch = s->launch > 0 ? s->launch : 0;
+    }
+}
+
 static void take_start(struct zep_report *r, const json_t *j)
 {
     r->attempt = (int)whole(j, "attempt");
@@ -47,6 +66,7 @@ static void take_start(struct zep_report *r, const json_t *j)
     r->params = whole(j, "params");
     r->capacity = whole(j, "capacity");
     r->cut_documents = whole(j, "cut_documents");
+    take_startup(r, j);
     text_of(j, "method", r->method, sizeof r->method);
     text_of(j, "kernels", r->kernels, sizeof r->kernels);
     text_of(j, "gemm", r->gemm, sizeof r->gemm);
@@ -95,6 +115,8 @@ static int take_step(struct zep_report *r, const json_t *j)
     if (!more((void **)&r->step, r->n_step, sizeof *r->step))
         return 0;
     r->step[r->n_step++] = s;
+    if (r->startup.mpi >= 0 && r->startup.plan < 0)
+        r->startup.plan = s.plan_work_s;
     take_ranks(r, j);
     return 1;
 }

@@ -32,6 +32,21 @@ static void put_head(const struct zep_report *r, struct zep_buf *b)
                        (double)r->params / 1e6, r->capacity, r->method, r->kernels, r->gemm, r->attempt > 1 ? ", resumed" : "");
 }
 
+static void put_startup(const struct zep_report *r, struct zep_buf *b)
+{
+    const struct zep_report_startup *s = &r->startup;
+
+    if (s->mpi < 0)
+        return;
+    zep_buf_puts(b, "start-up  ");
+    if (s->launch >= 0)
+        zep_buf_printf(b, "launch %.2f s, ", s->launch);
+    zep_buf_printf(b, "MPI %.2f s, topology %.2f s, data %.2f s, model %.2f s, checkpoint %.2f s", s->mpi, s->topology, s->data, s->model, s->checkpoint);
+    if (s->plan >= 0)
+        zep_buf_printf(b, ", first plan %.4f s", s->plan);
+    zep_buf_puts(b, "\n");
+}
+
 static void put_losses(const struct zep_report *r, const struct zep_report_sums *s, struct zep_buf *b)
 {
     if (r->n_step) {
@@ -135,6 +150,7 @@ int zep_report_text(const struct zep_report *r, struct zep_buf *b, struct zep_er
 
     zep_report_sum(r, &s);
     put_head(r, b);
+    put_startup(r, b);
     put_losses(r, &s, b);
     if (r->n_step) {
         put_zones(&s, b);

@@ -85,9 +85,11 @@ static int put(struct zep_metrics *m, json_t *j, struct zep_error *err)
     return rc;
 }
 
+const char *const zep_startup_names[ZEP_N_STARTUP] = {"mpi", "topology", "data", "model", "checkpoint"};
+
 int zep_metrics_write_start(struct zep_metrics *m, const struct zep_metrics_start *s, struct zep_error *err)
 {
-    json_t *j = record(m, "start", s->step);
+    json_t *j = record(m, "start", s->step), *parts = json_object();
 
     json_object_set_new(j, "ranks", json_integer(s->ranks));
     json_object_set_new(j, "nodes", json_integer(s->nodes));
@@ -99,6 +101,9 @@ int zep_metrics_write_start(struct zep_metrics *m, const struct zep_metrics_star
     json_object_set_new(j, "gemm", json_string(s->gemm));
     json_object_set_new(j, "method", json_string(s->method));
     json_object_set_new(j, "version", json_string(PACKAGE_VERSION));
+    for (int i = 0; i < ZEP_N_STARTUP; i++)
+        json_object_set_new(parts, zep_startup_names[i], json_real(s->startup_s[i]));
+    json_object_set_new(j, "startup_s", parts);
     json_object_set_new(j, "time", json_real(zep_clock_wall()));
     return put(m, j, err);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/clock.h"
 #include "common/log.h"
 #include "common/rundir.h"
 #include "common/units.h"
@@ -119,9 +120,9 @@ static int end_in_failure(struct zep_comm *comm, const struct args *a, int rc, c
 }
 
 /* Returns the exit status. */
-static int run(struct zep_comm *comm, const struct args *a, const struct zep_stopper *stopper)
+static int run(struct zep_comm *comm, const struct args *a, const struct zep_stopper *stopper, double mpi_s)
 {
-    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, stopper, a->inputs};
+    struct zep_run_args ra = {a->rundir, a->attempt, a->lock, stopper, mpi_s, a->inputs};
     struct zep_run_result res;
     struct zep_error err = {0};
     int rc = zep_run(comm, &ra, &res, &err), status = 0;
@@ -151,6 +152,7 @@ int main(int argc, char **argv)
     struct zep_stopper *stopper;
     struct zep_comm *comm;
     struct zep_error err;
+    double begin = zep_clock_now();
     int rc, status = 0;
 
     signal(SIGPIPE, SIG_IGN);
@@ -169,7 +171,7 @@ int main(int argc, char **argv)
     if (zep_comm_rank(comm) == 0 && !a.hello)
         fputs("zeppelin-rank-up\n", stderr); /* zeppelin run waits for it */
     if (!a.hello)
-        status = run(comm, &a, stopper);
+        status = run(comm, &a, stopper, zep_clock_now() - begin);
     else if (zep_comm_rank(comm) == 0)
         printf("zeppelin-rank: %d ranks\n", zep_comm_size(comm));
     zep_stopper_watch(stopper, NULL);

@@ -39,12 +39,22 @@ struct run {
     int deaf;                          /* rank 0: a record could not be written, and that was told */
     int64_t n_cut, eval_tokens, resumed;
     uint64_t data_digest, token_digest, document_digest;
-    double start;
+    double start, lap;                 /* clock */
+    double startup_s[ZEP_N_STARTUP];
 };
 
 static int is_root(const struct run *r)
 {
     return zep_comm_rank(r->comm) == 0;
+}
+
+/* The start-up's part so far goes to one of its names. */
+static void lap(struct run *r, enum zep_startup part)
+{
+    double now = zep_clock_now();
+
+    r->startup_s[part] += now - r->lap;
+    r->lap = now;
 }
 
 /* Rank 0 reads a file of the run folder, all ranks get its bytes. */
@@ -302,10 +312,12 @@ static int start_training(struct run *r, struct zep_error *err)
     rc = zep_train_new(r->comm, r->job, r->view, r->kernels, r->set, r->heldout, &r->train, err);
     if (rc < 0)
         return rc;
+    lap(r, ZEP_STARTUP_MODEL);
     expect = ckpt_info(r);
     zep_comm_set_phase(r->comm, "loading the checkpoint");
     if ((rc = zep_ckpt_load(r->comm, r->args->rundir, &expect, zep_train_model(r->train), zep_train_optim(r->train), &found, r->result->checkpoint, err)) < 0)
         return rc;
+    lap(r, ZEP_STARTUP_CHECKPOINT);
     r->resumed = r->result->step = found.step;
     zep_train_set_step(r->train, found.step);
     if ((rc = start_saver(r, err)) < 0)
@@ -324,6 +336,7 @@ static int start_training(struct run *r, struct zep_error *err)
             .method = r->job->plan.method,
         };
 
+        memcpy(s.startup_s, r->startup_s, sizeof s.startup_s);
         rc = confirm_lock(r, err);
         if (rc == ZEP_OK)
             rc = zep_metrics_open(r->args->rundir, r->args->attempt, &r->metrics, err);
@@ -399,7 +412,7 @@ static void release(struct run *r)
 
 int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_run_result *result, struct zep_error *err)
 {
-    struct run r = {.comm = comm, .args = args, .result = result, .start = zep_clock_now()};
+    struct run r = {.comm = comm, .args = args, .result = result, .start = zep_clock_now(), .lap = zep_clock_now(), .startup_s = {args->mpi_s}};
     int rc;
 
     memset(result, 0, sizeof *result);
@@ -407,7 +420,13 @@ int zep_run(struct zep_comm *comm, const struct zep_run_args *args, struct zep_r
     if ((rc = load_inputs(&r, err)) < 0)
         goto out;
     zep_comm_set_timeout(comm, r.job->cluster.timeout_s);
-    if ((rc = take_places(&r, err)) < 0 || (rc = open_data(&r, err)) < 0 || (rc = start_training(&r, err)) < 0)
+    if ((rc = take_places(&r, err)) < 0)
+        goto out;
+    lap(&r, ZEP_STARTUP_TOPOLOGY);
+    if ((rc = open_data(&r, err)) < 0)
+        goto out;
+    lap(&r, ZEP_STARTUP_DATA);
+    if ((rc = start_training(&r, err)) < 0)
         goto out;
     rc = train(&r, err);
     finish_saving(&r, rc, err);

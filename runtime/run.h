@@ -12,6 +12,7 @@ struct zep_run_args {
     int attempt;
     const char *lock; /* token of the launcher's lock, without which nothing is written into the folder; NULL: not asked for */
     const struct zep_stopper *stopper;
+    double mpi_s;    /* from the program's begin until MPI was there, seconds */
     uint64_t inputs; /* digest of job.yaml and topology.yaml as the launcher wrote them (common/appear.h); 0: whatever is there */
 };
 
