@@ -10,6 +10,8 @@
 #include "common/rng.h"
 #include "runtime/model_internal.h"
 
+#define INIT_BLOCK 65536 /* numbers; part of what a seed means */
+
 int zep_model_shape_from_job(const struct zep_job *job, struct zep_model_shape *out, struct zep_error *err)
 {
     struct zep_model_shape s = {
@@ -120,21 +122,39 @@ void zep_model_free(struct zep_model *model)
     free(model);
 }
 
-void zep_model_init(struct zep_model *model, uint64_t seed)
+/* Numbers [first, last) of a tensor. A block has a generator of its own, so that a part of a tensor costs no more than that part and a block. */
+static void init_tensor(const struct zep_model *model, int index, uint64_t seed, int64_t first, int64_t last)
 {
-    double branch = 1.0 / sqrt(2.0 * model->shape.n_layer);
+    const struct zep_tensor *t = &model->tensor[index];
+    float *w = model->weight + t->offset;
+    double std = model->shape.init_std;
 
-    for (int i = 0; i < model->n_tensor; i++) {
-        const struct zep_tensor *t = &model->tensor[i];
-        float *w = model->weight + t->offset;
-        double std = model->shape.init_std;
+    if (strstr(t->name, "o_proj") || strstr(t->name, "down_proj"))
+        std *= 1.0 / sqrt(2.0 * model->shape.n_layer);
+    for (int64_t block = first / INIT_BLOCK; block * INIT_BLOCK < last; block++) {
+        int64_t begin = block * INIT_BLOCK, end = begin + INIT_BLOCK < last ? begin + INIT_BLOCK : last;
         struct zep_rng rng;
 
-        if (strstr(t->name, "o_proj") || strstr(t->name, "down_proj"))
-            std *= branch;
-        zep_rng_seed3(&rng, seed, (uint64_t)i, 0);
-        for (int64_t j = 0; j < t->rows * t->cols; j++)
-            w[j] = t->decay ? (float)(std * zep_rng_normal(&rng)) : 1.0f;
+        zep_rng_seed3(&rng, seed, (uint64_t)index, (uint64_t)block);
+        for (int64_t j = begin; j < end; j++) {
+            double x = t->decay ? std * zep_rng_normal(&rng) : 1.0;
+
+            if (j >= first)
+                w[j] = (float)x;
+        }
+    }
+}
+
+void zep_model_init(struct zep_model *model, uint64_t seed, int64_t first, int64_t last)
+{
+    for (int i = 0; i < model->n_tensor; i++) {
+        const struct zep_tensor *t = &model->tensor[i];
+        int64_t n = t->rows * t->cols, from = first - t->offset, to = last - t->offset;
+
+        from = from > 0 ? from : 0;
+        to = to < n ? to : n;
+        if (from < to)
+            init_tensor(model, i, seed, from, to);
     }
 }
 

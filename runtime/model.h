@@ -37,8 +37,9 @@ struct zep_model {
 
 int zep_model_new(const struct zep_model_shape *shape, const struct zep_kernels *k, struct zep_model **model_out, struct zep_error *err);
 void zep_model_free(struct zep_model *model);
-/* Normal weights with deviation init_std (output projections of the residual branches divided by sqrt(2 n_layer)), norms 1. A weight depends on seed, tensor and index only. */
-void zep_model_init(struct zep_model *model, uint64_t seed);
+/* Normal weights with deviation init_std (output projections of the residual branches divided by sqrt(2 n_layer)), norms 1. A weight depends on seed, tensor and index only:
+ * of the flat vector just [first, last) is set. */
+void zep_model_init(struct zep_model *model, uint64_t seed, int64_t first, int64_t last);
 const struct zep_tensor *zep_model_tensor(const struct zep_model *model, const char *name); /* NULL: none */
 
 struct zep_tokens { /* this rank's tokens in linear layout */

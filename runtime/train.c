@@ -167,11 +167,13 @@ int zep_train_new(struct zep_comm *comm, const struct zep_job *job, const struct
         goto out;
     if ((rc = alloc_stats(t, err)) < 0)
         goto out;
-    zep_model_init(t->model, job->train.seed);
+    zep_model_init(t->model, job->train.seed, t->optim->first[zep_comm_rank(comm)], t->optim->first[zep_comm_rank(comm) + 1]);
     if ((rc = open_batches(t, err)) == ZEP_OK)
         rc = open_ahead(t, err);
 out:
-    if ((rc = zep_agree(comm, rc, err)) < 0)
+    if ((rc = zep_agree(comm, rc, err)) == ZEP_OK)
+        rc = zep_comm_allgather(comm, t->model->weight, t->optim->first, err);
+    if (rc < 0)
         zep_train_free(t);
     else
         *train_out = t;

@@ -49,7 +49,7 @@ static int make_model(struct zep_comm *comm, struct zep_job **job, struct zep_mo
     if ((rc = zep_job_parse("job", job_text, strlen(job_text), job, err)) < 0 || (rc = zep_model_shape_from_job(*job, &shape, err)) < 0 || (rc = zep_kernels_select(&k, err)) < 0 ||
         (rc = zep_model_new(&shape, k, model, err)) < 0)
         return rc;
-    zep_model_init(*model, 1);
+    zep_model_init(*model, 1, 0, (*model)->n_weight);
     return zep_optim_new(*job, (*model)->n_weight, zep_comm_size(comm), zep_comm_rank(comm), optim, err);
 }
 

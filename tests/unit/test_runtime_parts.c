@@ -90,10 +90,11 @@ START_TEST(model_init)
     const struct zep_tensor *o = zep_model_tensor(a, "model.layers.0.self_attn.o_proj.weight"), *q = zep_model_tensor(a, "model.layers.0.self_attn.q_proj.weight");
     double so = 0.0, sq = 0.0;
 
-    zep_model_init(a, 1);
-    zep_model_init(b, 1);
+    zep_model_init(a, 1, 0, a->n_weight);
+    for (int64_t at = 0; at < b->n_weight; at += 1237) /* in parts, as ranks do */
+        zep_model_init(b, 1, at, at + 1237 < b->n_weight ? at + 1237 : b->n_weight);
     ck_assert_mem_eq(a->weight, b->weight, (size_t)a->n_weight * sizeof(float));
-    zep_model_init(b, 2);
+    zep_model_init(b, 2, 0, b->n_weight);
     ck_assert_mem_ne(a->weight, b->weight, (size_t)a->n_weight * sizeof(float));
     for (int64_t i = 0; i < o->rows * o->cols; i++) {
         so += a->weight[o->offset + i] * a->weight[o->offset + i];
