@@ -276,7 +276,7 @@ static int remap(const struct zep_view *view, const struct zep_plan_opts *opts, 
             return zep_error_nomem(err, "remapping");
         zep_remap_targets(view, plan->attn_tok, draft, opts, by_speed, want);
     }
-    rc = zep_plan_remap(view, plan->attn_tok, want, plan, err);
+    rc = draft->spread == ZEP_SPREAD_NODE ? zep_plan_remap_for(view, ZEP_REMAP_INSIDE, plan->attn_tok, want, plan, err) : zep_plan_remap(view, plan->attn_tok, want, plan, err);
     free(want);
     return rc;
 }

@@ -32,6 +32,7 @@ struct zep_load { /* of a device: sums over what is on it */
     struct zep_times t;
     double over[2];  /* attention's part for rings over nodes */
     double pace[2];  /* attention of its rings at the pace of each ring's slowest device */
+    double local;    /* attention of whole sequences, both passes: it waits for nobody */
     double linear;   /* linear modules of its tokens, both passes, at speed 1 */
     int64_t tok;
 };
@@ -93,6 +94,10 @@ void zep_place_remove(struct zep_place *z, int seq); /* job[seq] still says from
 double zep_place_best(struct zep_place *z, int seq, int k, double each_s, int *dev0_out);
 /* How long the slowest device takes, both passes of a layer; which. */
 double zep_place_slowest(const struct zep_place *z, int *dev_out);
+
+/* How long the slowest device takes, rings waiting for each other as well: they begin when the last of their devices is done with linear modules, and rings that share devices begin together. Too costly for
+ * each move, it is what finished placements are compared by. scratch: [2 * n_dev]. */
+double zep_place_judge(const struct zep_place *z, double *scratch);
 
 /* All sequences, longest first: each to the smallest allowed degree (a bit each) on which it stays below limit_s, or one of `ahead` more. 1 everything has its place, 0 there is no room. */
 int zep_place_all(struct zep_place *z, double limit_s, int ahead, uint64_t degrees);

@@ -66,7 +66,7 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
         double hop = block * c->kv_row / z->port_bw, back = block * c->dkv_row / z->port_bw;
 
         t->port[0] = (size - n_node) * (hop + z->view->dev_latency_s);
-        t->port[1] = (size - n_node) * (hop + back + z->view->dev_latency_s);
+        t->port[1] = (size - n_node) * (hop + back + z->view->dev_latency_s) + (n_node > 1 ? 2 * (back + z->view->dev_latency_s) : 0); /* twice straight home (sched.h) */
         if (n_node == 1) {
             t->tail[0] = max2(hop - own * pass_s[0], 0);
             t->tail[1] = hop + max2(back - own * pass_s[1], 0);
@@ -94,6 +94,15 @@ double zep_place_each(const struct zep_place *z, int seq, int k)
 
 /* --- a device --- */
 
+#define WAITS 0.1 /* of the lesser of computing and transfers is not hidden where both are alike */
+
+static double overlap(double a, double b)
+{
+    double most = a > b ? a : b, least = a > b ? b : a, q = most > 0 ? least / most : 0;
+
+    return most + WAITS * least * q * q * q;
+}
+
 /* How long attention takes, both passes: its computing and what of its transfers that does not hide, or its port, or its node's NICs, if these are slower. */
 static double attention(const struct zep_place *z, const struct zep_load *l, const struct zep_place_node *node)
 {
@@ -105,9 +114,9 @@ static double attention(const struct zep_place *z, const struct zep_load *l, con
         if (!z->same_speed)
             s = max2(s, l->pace[p]);
         if (l->t.port[p] > 0)
-            s = max2(s, l->t.port[p] + l->t.step[p]);
+            s = overlap(s, l->t.port[p] + l->t.step[p]);
         if (l->over[p] > 0)
-            s = max2(s, node->nic[p] + l->t.turn[p]);
+            s = overlap(s, node->nic[p] + (p ? 0.5 : 1) * l->t.turn[p]); /* backward, a part of the own turn comes first */
         sum += max2(s, 0); /* sums that come and go leave a rest of rounding */
     }
     return sum;
@@ -268,6 +277,7 @@ static void account(struct zep_place *z, int seq, int k, int dev0, int sign)
                 l->t.tail[p] += sign * t.tail[p];
                 l->t.turn[p] += n_node > 1 ? sign * t.turn[p] / slowest : 0;
             }
+            l->local += size == 1 ? sign * (t.attn[0] + t.attn[1]) / own : 0;
             l->linear += sign * linear;
             l->tok += sign * share;
         }
@@ -390,4 +400,64 @@ double zep_place_best(struct zep_place *z, int seq, int k, double each_s, int *d
     }
     *dev0_out = s.dev0;
     return s.best;
+}
+
+/* --- rings wait for each other --- */
+
+#define JUDGE_ROUNDS 6
+
+/* When each device is done with linear modules. */
+static void set_begin(const struct zep_place *z, double *begin)
+{
+    const struct zep_view *v = z->view;
+
+    for (int i = 0; i < v->n_node; i++) {
+        double sum = 0, speed = 0;
+
+        for (int d = v->node_dev0[i]; d < v->node_dev0[i + 1]; d++) {
+            sum += z->dev[d].linear;
+            speed += zep_view_speed(v, d);
+            begin[d] = z->move == ZEP_MOVE_ALL ? z->linear_s : z->dev[d].linear / zep_view_speed(v, d);
+        }
+        for (int d = v->node_dev0[i]; d < v->node_dev0[i + 1] && z->move == ZEP_MOVE_NODE; d++)
+            begin[d] = sum / speed;
+    }
+}
+
+/* The devices of a job's block begin together: 1 some begin later than before. */
+static int together(const struct zep_place *z, struct zep_job j, double *begin)
+{
+    int end = j.k < z->n_inside ? j.dev0 + z->level[j.k].size : z->view->node_dev0[zep_place_end_node(z, j.k, j.dev0)], later = 0;
+    double last = 0;
+
+    for (int d = j.dev0; d < end; d++)
+        last = max2(last, begin[d]);
+    for (int d = j.dev0; d < end; d++) {
+        later |= begin[d] < last * (1 - 1e-6);
+        begin[d] = last;
+    }
+    return later;
+}
+
+double zep_place_judge(const struct zep_place *z, double *scratch)
+{
+    double *begin = scratch, *ready = scratch + z->view->n_dev, most = 0;
+
+    set_begin(z, ready);
+    memcpy(begin, ready, (size_t)z->view->n_dev * sizeof *begin);
+    for (int round = 0, later = 1; round < JUDGE_ROUNDS && later; round++) {
+        later = 0;
+        for (int i = 0; i < z->g.n_seq; i++) {
+            int seq = z->g.sorted[i];
+
+            if (z->job[seq].k && !z->prev[seq]) /* a block's first sequence stands for all */
+                later |= together(z, z->job[seq], begin);
+        }
+    }
+    for (int d = 0; d < z->view->n_dev; d++) {
+        double wait = begin[d] - ready[d];
+
+        most = max2(most, z->done_s[d] + max2(wait - z->dev[d].local, 0));
+    }
+    return most;
 }

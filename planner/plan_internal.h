@@ -68,7 +68,7 @@ int zep_plan_derive_attn(struct zep_plan *plan, struct zep_error *err);
 /* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. */
 int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err);
 /* What a remap minimises (docs/remapping.md): the largest cost over senders (the paper's), or the largest time over senders, receivers and NICs (ours). */
-enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS };
+enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS, ZEP_REMAP_INSIDE }; /* inside: as links, but what a node can even out by itself does not cross, though it might be faster: nodes do not wait for each other */
 /* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. ZEP_REMAP_LINKS for plans of the method zeppelin, ZEP_REMAP_SENDERS for others. */
 int zep_plan_remap(const struct zep_view *view, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err);
 /* want: [n_dev] tokens in the linear layout, of the same sum; NULL: equal shares. */

@@ -306,7 +306,7 @@ static int make_moves(struct zep_remap *rm, struct moves *mv, struct zep_error *
 
 int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective objective, const int64_t *attn_tok, const int64_t *want, struct zep_plan *plan, struct zep_error *err)
 {
-    struct zep_remap rm = {.view = view, .n_dev = view->n_dev};
+    struct zep_remap rm = {.view = view, .n_dev = view->n_dev, .inside = objective == ZEP_REMAP_INSIDE};
     struct moves mv = {0};
     int64_t lo = attn_tok[0], hi = attn_tok[0];
     int rc;
@@ -319,7 +319,7 @@ int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective obj
         return ZEP_OK;
     if ((rc = remap_init(&rm, attn_tok, want, err)) < 0)
         goto out;
-    if ((rc = objective == ZEP_REMAP_LINKS ? zep_remap_links(&rm, err) : zep_remap_senders(&rm, err)) < 0)
+    if ((rc = objective == ZEP_REMAP_SENDERS ? zep_remap_senders(&rm, err) : zep_remap_links(&rm, err)) < 0)
         goto out;
     if ((rc = make_moves(&rm, &mv, err)) < 0)
         goto out;

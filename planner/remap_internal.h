@@ -18,6 +18,7 @@ struct zep_remap {
     const struct zep_view *view;
     struct zep_arena *arena;
     int n_dev, n_leaf;
+    int inside;        /* tokens stay in their nodes as far as they can */
     int32_t *dev;      /* [n_dev] devices, those of a leaf together, those of a node together */
     int32_t *leaf0;    /* [n_leaf + 1] ranges in dev */
     int32_t *dev_leaf; /* [n_dev] */

@@ -74,8 +74,8 @@ static int fits(const struct links *ln, int64_t time)
     int64_t out = 0;
 
     for (int i = 0; i < rm->view->n_node; i++) {
-        ln->lo[i] = 0;
         ln->hi[i] = min(rm->node_out[i], rm->node_in[i]);
+        ln->lo[i] = rm->inside ? ln->hi[i] : 0;
         if (!bound_side(ln, i, OUT, time) || !bound_side(ln, i, IN, time))
             return 0;
         out += rm->node_out[i] - ln->lo[i];

@@ -39,6 +39,7 @@ struct candidate {
 struct choice {
     struct zep_place z;
     int n_kept, most;
+    double *scratch; /* [2 * n_dev] */
     int skipped; /* candidates that need links whose speed is not known */
     struct candidate kept[MAX_KEPT]; /* ascending slowest_s */
 };
@@ -48,8 +49,8 @@ struct choice {
 static int keep(struct choice *ch, struct zep_error *err)
 {
     struct zep_place *z = &ch->z;
-    int dev, at = ch->n_kept;
-    struct candidate c = {.slowest_s = zep_place_slowest(z, &dev), .move = z->move};
+    int at = ch->n_kept;
+    struct candidate c = {.slowest_s = zep_place_judge(z, ch->scratch), .move = z->move};
 
     for (int i = 0; i < ch->n_kept && ch->most > 1; i++)
         if (ch->kept[i].move == z->move && !memcmp(ch->kept[i].job, z->job, (size_t)z->g.n_seq * sizeof *z->job))
@@ -284,6 +285,7 @@ static int search(struct choice *ch, struct zep_plan **plan_out, struct zep_erro
 #define FAST_KEPT 4
 #define FAST_SMALL 800 /* sequences and nodes from which on only */
 #define FAST_LEAST 5   /* placements are tried */
+#define FAST_WORK 400 /* sequences and nodes that further placements look at */
 #define SEARCH_WORK 1000000
 
 static int plan_by(struct choice *ch, struct zep_plan **plan_out, struct zep_error *err)
@@ -291,9 +293,11 @@ static int plan_by(struct choice *ch, struct zep_plan **plan_out, struct zep_err
     int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, n = ch->z.g.n_seq + ch->z.view->n_node, rc;
 
     ch->most = fast ? FAST_KEPT : MAX_KEPT;
+    if (!(ch->scratch = zep_calloc(2 * (size_t)ch->z.view->n_dev, sizeof *ch->scratch)))
+        return zep_error_nomem(err, "plan");
     rc = collect_likely(ch, fast && n > FAST_SMALL ? FAST_LEAST : N_TRY, fast ? 200 + n : 2000 + 20 * n, err);
-    if (rc == ZEP_OK && !fast)
-        rc = collect_more(ch, SEARCH_WORK / n, 2000 + 20 * n, err);
+    if (rc == ZEP_OK)
+        rc = collect_more(ch, (fast ? FAST_WORK : SEARCH_WORK) / n, fast ? 200 + n : 2000 + 20 * n, err);
     if (rc < 0)
         return rc;
     return fast ? choose(ch, plan_out, err) : search(ch, plan_out, err);
@@ -313,6 +317,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         rc = plan_by(ch, &plan, err);
         for (int i = 0; i < ch->n_kept; i++)
             free(ch->kept[i].job);
+        free(ch->scratch);
         zep_place_free(&ch->z);
     }
     free(ch);
