@@ -288,8 +288,9 @@ static void put_placement(const struct maker *m, json_t *pod)
         for (int i = 0; i < m->s->node_selector.n; i++)
             set(list, m->s->node_selector.v[i].key, m->s->node_selector.v[i].value);
     }
-    if (m->s->n_toleration)
-        json_object_set_new(pod, "tolerations", list = json_array());
+    if (!m->s->n_toleration)
+        return;
+    json_object_set_new(pod, "tolerations", list = json_array());
     for (int i = 0; i < m->s->n_toleration; i++) {
         const struct zep_k8s_toleration *t = &m->s->toleration[i];
         json_t *one = json_pack("{s:s, s:s}", "key", t->key, "operator", t->value ? "Equal" : "Exists");
