@@ -19,12 +19,12 @@
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT, OPT_STEPS, OPT_WINDOW, OPT_COMPOSE };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_NO_HEADS, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT, OPT_STEPS, OPT_WINDOW, OPT_COMPOSE };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
-    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
+    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"no-heads", no_argument, NULL, OPT_NO_HEADS}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
     {"steps", required_argument, NULL, OPT_STEPS}, {"window", required_argument, NULL, OPT_WINDOW}, {"compose", required_argument, NULL, OPT_COMPOSE},
     {"export", required_argument, NULL, OPT_EXPORT}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
@@ -53,6 +53,7 @@ static const struct cli cli = {
     "  --device NAME      with --model: the kind of device (zeppelin-sim(1), or a file)\n"
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
+    "  --no-heads         zeppelin exchanges no heads (--export ranks does without in any case)\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
     "                     search, by simulating candidates (seconds)\n"
@@ -151,6 +152,9 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
         break;
     case OPT_NO_REMAP:
         a->opts.remap = 0;
+        break;
+    case OPT_NO_HEADS:
+        a->opts.no_heads = 1;
         break;
     case OPT_EFFORT:
         return zep_effort_parse(optarg, &a->opts.effort, err) < 0 ? zep_error_prefix(err, "--effort") : ZEP_OK;
@@ -281,6 +285,7 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
         rc = set_capacities(a, topo, &cost, view, &capacity, err);
     if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
+        a->opts.no_heads |= a->export != NULL; /* it does not know exchanges of heads */
         if (!a->model) /* else the model says it */
             a->opts.heads = a->kv_heads % a->problem.tp ? 1 : (int)(a->kv_heads / a->problem.tp);
         rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err);

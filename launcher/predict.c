@@ -58,6 +58,9 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
     case ZEP_OPT_NO_REMAP:
         a->opts.remap = 0;
         return 1;
+    case ZEP_OPT_NO_HEADS:
+        a->opts.no_heads = 1;
+        return 1;
     default:
         return 0;
     }

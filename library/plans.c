@@ -49,6 +49,7 @@ int zep_plan_make(const struct zep_cluster *c, const int64_t *len, int n, const 
         return zep_error_set(err, ZEP_EINVAL, "'%d' sequences: expected 0 or more", n);
     if (o->method)
         opts.method = o->method;
+    opts.no_heads = 1; /* zep_plan_export does not know exchanges of heads */
     opts.capacity_tok = o->capacity_tok;
     opts.tp = c->tp;
     opts.routing = o->routing;

@@ -12,7 +12,7 @@
 static void add_level(struct zep_place *z, int size, int n_node)
 {
     if (z->n_level < ZEP_PLACE_MAX_LEVEL - 1)
-        z->level[z->n_level++] = (struct zep_place_level){size, n_node};
+        z->level[z->n_level++] = (struct zep_place_level){size, n_node, 1};
 }
 
 /* 1 where some node consists of blocks of this size. */
@@ -41,9 +41,44 @@ static void set_levels(struct zep_place *z)
         add_level(z, m * largest, m);
         m = v->n_node <= 16 || m < 4 ? m + 1 : m % 3 ? m / 2 * 3 : m / 3 * 4;
     }
-    z->level[z->n_level++] = (struct zep_place_level){v->n_dev, v->n_node};
+    z->level[z->n_level++] = (struct zep_place_level){v->n_dev, v->n_node, 1};
     if (v->n_node == 1)
         z->n_inside = z->n_level;
+}
+
+/* --- exchange of heads --- */
+
+#define WEIGHED 64 /* the longest sequences decide */
+
+/* The largest number of a level's devices in one node that divides them and the key-value heads; 1: none. */
+static int most_heads(const struct zep_place *z, int k, int n_head)
+{
+    int in_node = z->level[k].size / z->level[k].n_node, u = in_node;
+
+    if (n_head < 2 || !(z->port_bw > 0) || (z->level[k].n_node > 1 && !z->per_node))
+        return 1;
+    while (u > 1 && (in_node % u || n_head % u))
+        u--;
+    return u > 1 ? u : 1;
+}
+
+/* A degree exchanges heads where rings would take the longest sequences longer: where ports are slow for what attention hides, and key-value heads are many. */
+static void set_heads(struct zep_place *z)
+{
+    int n_head = z->opts->no_heads ? 0 : zep_estimate_n_heads(z->opts), n = z->g.n_seq < WEIGHED ? z->g.n_seq : WEIGHED;
+
+    for (int k = 1; k < z->n_level; k++) {
+        double ring = 0, heads = 0;
+        int u = most_heads(z, k, n_head);
+
+        for (int i = 0; i < n && u > 1; i++) {
+            z->level[k].heads = 1;
+            ring += zep_place_alone(z, z->g.sorted[i], k);
+            z->level[k].heads = u;
+            heads += zep_place_alone(z, z->g.sorted[i], k);
+        }
+        z->level[k].heads = heads < ring ? u : 1;
+    }
 }
 
 /* --- set up --- */
@@ -161,6 +196,7 @@ int zep_place_init(struct zep_place *z, const struct zep_view *view, const int64
         z->fastest = zep_view_speed(view, d) > z->fastest ? zep_view_speed(view, d) : z->fastest;
         speed += zep_view_speed(view, d);
     }
+    set_heads(z);
     for (int i = 0; i < n; i++) {
         total += zep_place_each(z, i, 0);
         z->linear_s += (double)len[i] * z->token_s / speed;
@@ -262,6 +298,7 @@ int zep_place_plan(struct zep_place *z, const struct zep_job *job, enum zep_plac
             goto out;
         if (set > last) {
             draft.sets.set[set].form = ZEP_FORM_DOUBLE;
+            draft.sets.set[set].heads = z->level[job[seq].k].heads > 1 ? z->level[job[seq].k].heads : 0;
             last = set;
         }
         draft.order[i] = seq;

@@ -13,6 +13,7 @@ enum zep_place_move { ZEP_MOVE_NONE = 0, ZEP_MOVE_NODE, ZEP_MOVE_ALL, ZEP_N_MOVE
 struct zep_place_level {
     int size;   /* devices of a block (where nodes differ and it is of several: at most) */
     int n_node; /* 1: a part of a node, or one whole */
+    int heads;  /* so many devices side by side exchange heads, the ring is of such groups; 1: none do */
 };
 
 struct zep_job { /* a sequence's block: of level k, from device dev0 on */
@@ -83,7 +84,10 @@ void zep_place_free(struct zep_place *z);
 /* Devices of a block; the first node behind it. */
 int zep_place_size(const struct zep_place *z, int k, int dev0);
 int zep_place_end_node(const struct zep_place *z, int k, int dev0);
-void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, struct zep_times *out);
+/* heads: as in struct zep_place_level; the exchange, which nothing hides, counts as computing. */
+void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, int heads, struct zep_times *out);
+/* How long attention of the sequence takes on a block that has nothing else, both passes. */
+double zep_place_alone(const struct zep_place *z, int seq, int k);
 /* Computing of both passes on each device, linear modules included. */
 double zep_place_each(const struct zep_place *z, int seq, int k);
 

@@ -42,10 +42,21 @@ static int n_node_of(const struct zep_place *z, int k)
     return k == z->n_level - 1 ? z->view->n_node : z->level[k].n_node;
 }
 
-void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, struct zep_times *t)
+/* One pass's exchange: queries, keys and values one way and outputs the other (backward their gradients), all but the own part over the port, each packed on its way. */
+static double exchange_s(const struct zep_place *z, double rows, int heads)
 {
     const struct zep_cost *c = z->g.cost;
-    double pass_s[2] = {c->attn_fwd_s, c->attn_bwd_s}, n = (double)len, chunk = n / (2.0 * size), own, other, block = n / size;
+    double bytes = rows * (2 * c->q_row + c->kv_row) * (heads - 1) / heads;
+
+    return bytes / z->port_bw + (c->mem_bw > 0 ? 2 * bytes / c->mem_bw : 0) + 2 * z->view->dev_latency_s + 4 * c->launch_s;
+}
+
+void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, int heads, struct zep_times *t)
+{
+    const struct zep_cost *c = z->g.cost;
+    double pass_s[2] = {c->attn_fwd_s / heads, c->attn_bwd_s / heads}, n = (double)len, own, other, block = n / size;
+    int ring = size / heads; /* groups; each member has its share of the heads of all tokens of its group */
+    double chunk = n / (2.0 * ring);
 
     memset(t, 0, sizeof *t);
     if (size == 1) {
@@ -57,23 +68,23 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
     own = 2 * zep_cost_tri(c, chunk) + zep_cost_rect(c, chunk, chunk);
     other = zep_cost_rect(c, 2 * chunk, chunk);
     for (int p = 0; p < 2; p++) {
-        t->step[p] = other * pass_s[p];
-        t->attn[p] = (own + (size - 1) * other) * pass_s[p];
+        t->step[p] = ring > n_node ? other * pass_s[p] : 0;
+        t->attn[p] = (own + (ring - 1) * other) * pass_s[p];
         t->turn[p] = t->attn[p] / n_node;
     }
-    t->attn[1] += c->mem_bw > 0 ? 3 * n * c->dkv_row / c->mem_bw : 0; /* the additions of gradients */
-    if (size > n_node && z->port_bw > 0) {
+    t->attn[1] += c->mem_bw > 0 && ring > 1 ? 3 * n / heads * c->dkv_row / c->mem_bw : 0; /* the additions of gradients */
+    if (ring > n_node && z->port_bw > 0) {
         double hop = block * c->kv_row / z->port_bw, back = block * c->dkv_row / z->port_bw;
 
-        t->port[0] = (size - n_node) * (hop + z->view->dev_latency_s);
-        t->port[1] = (size - n_node) * (hop + back + z->view->dev_latency_s) + (n_node > 1 ? 2 * (back + z->view->dev_latency_s) : 0); /* twice straight home (sched.h) */
+        t->port[0] = (ring - n_node) * (hop + z->view->dev_latency_s);
+        t->port[1] = (ring - n_node) * (hop + back + z->view->dev_latency_s) + (n_node > 1 ? 2 * (back + z->view->dev_latency_s) : 0); /* twice straight home (sched.h) */
         if (n_node == 1) {
             t->tail[0] = max2(hop - own * pass_s[0], 0);
             t->tail[1] = hop + max2(back - own * pass_s[1], 0);
         }
     }
     if (n_node > 1 && z->nics_bw > 0) {
-        double there = n / n_node * c->kv_row / z->nics_bw, home = n / n_node * c->dkv_row / z->nics_bw, per = (double)size / n_node;
+        double there = n / n_node * c->kv_row / z->nics_bw, home = n / n_node * c->dkv_row / z->nics_bw, per = (double)ring / n_node;
         double turn[2] = {max2(t->turn[0], t->port[0] / n_node), max2(t->turn[1], t->port[1] / n_node)}; /* the own node's */
         double early = turn[1] * (per + 1) / 3 / per, late = turn[1] - early; /* backward, a part of it comes first (sched.h) */
 
@@ -82,13 +93,15 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
         t->tail[0] = max2(there - turn[0], 0);
         t->tail[1] = max2(there - early, 0) + max2(home - late, 0);
     }
+    for (int p = 0; p < 2 && heads > 1; p++)
+        t->attn[p] += exchange_s(z, block, heads);
 }
 
 double zep_place_each(const struct zep_place *z, int seq, int k)
 {
     struct zep_times t;
 
-    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node_of(z, k), &t);
+    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node_of(z, k), z->level[k].heads, &t);
     return t.attn[0] + t.attn[1] + (double)z->g.len[seq] / z->level[k].size * z->token_s;
 }
 
@@ -120,6 +133,23 @@ static double attention(const struct zep_place *z, const struct zep_load *l, con
         sum += max2(s, 0); /* sums that come and go leave a rest of rounding */
     }
     return sum;
+}
+
+double zep_place_alone(const struct zep_place *z, int seq, int k)
+{
+    int n_node = n_node_of(z, k), steps = z->level[k].size / z->level[k].heads;
+    struct zep_place_node node;
+    struct zep_load l;
+
+    memset(&node, 0, sizeof node);
+    memset(&l, 0, sizeof l);
+    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node, z->level[k].heads, &l.t);
+    for (int p = 0; p < 2; p++) {
+        l.pace[p] = l.t.attn[p];
+        l.over[p] = n_node > 1 ? l.t.attn[p] : 0;
+        node.nic[p] = l.t.nic[p];
+    }
+    return attention(z, &l, &node) + 3 * steps * z->g.cost->launch_s;
 }
 
 /* Of a node whose tokens move for linear modules: to equal shares in the node, or over all devices. Attention begins when those who send tokens are done with their linear modules: to give some devices
@@ -256,10 +286,12 @@ static void account(struct zep_place *z, int seq, int k, int dev0, int sign)
     double linear = (double)len / size * z->token_s, slowest = speed_of(z, k, dev0);
     struct zep_times t;
 
-    zep_place_times(z, len, size, n_node, &t);
+    zep_place_times(z, len, size, n_node, z->level[k].heads, &t);
     if (size > 1 && !z->head[(size_t)k * (size_t)v->n_dev + (size_t)dev0]) { /* the ring itself: a launch a step, and for each addition */
-        t.attn[0] += size * c->launch_s;
-        t.attn[1] += 2 * size * c->launch_s;
+        int steps = size / z->level[k].heads;
+
+        t.attn[0] += steps * c->launch_s;
+        t.attn[1] += 2 * steps * c->launch_s;
     }
     for (int i = node0; i < end; i++) {
         int first = n_node > 1 ? v->node_dev0[i] : dev0, last = n_node == 1 ? dev0 + size : per ? first + per : v->node_dev0[i + 1];

@@ -117,9 +117,10 @@ struct zep_plan_opts {
     const int64_t *dev_capacity; /* [n_dev] of devices that hold less than capacity_tok, in the attention layout and in the linear one; 0: nothing; NULL: all hold capacity_tok. Ask zep_opts_capacity */
     enum zep_effort effort;
     int heads;             /* what the degree of an exchange of heads must divide: key-value heads / tp; 0: as `cost` says, without it not known */
+    int no_heads;          /* method zeppelin exchanges none */
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0, 0}
 
 static inline int64_t zep_opts_capacity(const struct zep_plan_opts *opts, int dev)
 {

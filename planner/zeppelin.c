@@ -2,8 +2,8 @@
  * blocks waste) and, where tokens stay, its linear modules. With T the time that a perfect spread would take, a sequence gets the fewest devices on which it stays below a share of T, or a few more where it
  * is done earlier there; it goes, longest first, to the block of that many devices which is least busy and has room (place.h). That is done for several shares, with tokens moved for linear modules or not;
  * what the slowest devices hold is then placed anew (refine.c). How many placements are tried and how far they are refined follows from the input (design, section 4).
- * With effort `fast` the placement that is estimated to be the fastest is the plan; with `search` the most promising ones are simulated, the best are improved by simulating moves, and the
- * fastest is the plan. Rings over nodes are double. */
+ * With effort `fast` the placement that is estimated to be the fastest is the plan (on few devices, the fastest of the likeliest when simulated); with `search` the most promising ones are simulated, the best are improved by simulating moves, and the
+ * fastest is the plan. Rings over nodes are double; where that is faster, the devices of a node exchange heads and rings are of such groups (place.c). */
 #include "config.h"
 #include "planner/place.h"
 #include "planner/sim.h"
@@ -193,6 +193,12 @@ static int try_plan(struct choice *ch, const struct candidate *c, struct best *o
     return ZEP_OK;
 }
 
+/* Devices that simulating one candidate counts as. */
+static int work_of(const struct choice *ch)
+{
+    return ch->z.view->n_dev + ch->z.g.n_seq / 16;
+}
+
 /* Into the list of the fastest, which is ascending. */
 static void rank(struct best list[N_POLISH], struct best b)
 {
@@ -255,10 +261,11 @@ static int polish(struct choice *ch, struct candidate *c, struct best *best, int
     return rc < 0 ? rc : ZEP_OK;
 }
 
-static int search(struct choice *ch, struct zep_plan **plan_out, struct zep_error *err)
+/* work: devices that are simulated for choosing; polishing: as many again. */
+static int search(struct choice *ch, int work, int polishing, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct best list[N_POLISH] = {{0}};
-    int size = ch->z.view->n_dev + ch->z.g.n_seq / 16, n_sim = SIM_WORK / size < 2 ? 2 : SIM_WORK / size, rc = ZEP_OK, best = 0;
+    int size = work_of(ch), n_sim = work / size < 2 ? 2 : work / size, rc = ZEP_OK, best = 0;
 
     for (int i = 0; i < ch->n_kept && i < n_sim && rc == ZEP_OK; i++) {
         struct best b = {.at = i};
@@ -266,7 +273,7 @@ static int search(struct choice *ch, struct zep_plan **plan_out, struct zep_erro
         if ((rc = try_plan(ch, &ch->kept[i], &b, err)) == ZEP_OK && b.plan)
             rank(list, b);
     }
-    for (int i = 0; i < N_POLISH && rc == ZEP_OK && list[i].plan; i++)
+    for (int i = 0; i < N_POLISH && rc == ZEP_OK && polishing && list[i].plan; i++)
         rc = polish(ch, &ch->kept[list[i].at], &list[i], n_sim / N_POLISH, err);
     for (int i = 1; i < N_POLISH && rc == ZEP_OK; i++)
         if (list[i].plan && list[i].step_s < list[best].step_s)
@@ -283,6 +290,8 @@ static int search(struct choice *ch, struct zep_plan **plan_out, struct zep_erro
 /* --- the method --- */
 
 #define FAST_KEPT 4
+#define FAST_SIM 320      /* devices that may be simulated, in a few milliseconds, */
+#define FAST_LEAST_SIM 8  /* where so many candidates are */
 #define FAST_SMALL 800 /* sequences and nodes from which on only */
 #define FAST_LEAST 5   /* placements are tried */
 #define FAST_WORK 400 /* sequences and nodes that further placements look at */
@@ -290,9 +299,11 @@ static int search(struct choice *ch, struct zep_plan **plan_out, struct zep_erro
 
 static int plan_by(struct choice *ch, struct zep_plan **plan_out, struct zep_error *err)
 {
-    int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, n = ch->z.g.n_seq + ch->z.view->n_node, rc;
+    int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, n = ch->z.g.n_seq + ch->z.view->n_node, few, rc;
 
-    ch->most = fast ? FAST_KEPT : MAX_KEPT;
+    few = FAST_SIM / work_of(ch);
+    few = few < FAST_LEAST_SIM ? 0 : few < MAX_KEPT ? few : MAX_KEPT;
+    ch->most = !fast ? MAX_KEPT : few ? few : FAST_KEPT;
     if (!(ch->scratch = zep_calloc(2 * (size_t)ch->z.view->n_dev, sizeof *ch->scratch)))
         return zep_error_nomem(err, "plan");
     rc = collect_likely(ch, fast && n > FAST_SMALL ? FAST_LEAST : N_TRY, fast ? 200 + n : 2000 + 20 * n, err);
@@ -300,7 +311,9 @@ static int plan_by(struct choice *ch, struct zep_plan **plan_out, struct zep_err
         rc = collect_more(ch, (fast ? FAST_WORK : SEARCH_WORK) / n, fast ? 200 + n : 2000 + 20 * n, err);
     if (rc < 0)
         return rc;
-    return fast ? choose(ch, plan_out, err) : search(ch, plan_out, err);
+    if (!fast)
+        return search(ch, SIM_WORK, 1, plan_out, err);
+    return few ? search(ch, FAST_SIM, 0, plan_out, err) : choose(ch, plan_out, err);
 }
 
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)

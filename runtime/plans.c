@@ -20,7 +20,16 @@ void zep_plans_free(struct zep_plans *p)
 int zep_plans_make(const struct zep_planning *how, const struct zep_batch *batch, struct zep_plans *out, struct zep_error *err)
 {
     const struct zep_job *job = how->job;
-    struct zep_plan_opts opts = {job->plan.method, how->capacity, (int)job->cluster.tp, job->plan.routing, job->plan.remap, (int)job->plan.max_proxies, how->cost, NULL, ZEP_EFFORT_FAST, (int)(job->model.kv_heads / job->cluster.tp)};
+    struct zep_plan_opts opts = {
+        .method = job->plan.method,
+        .capacity_tok = how->capacity,
+        .tp = (int)job->cluster.tp,
+        .routing = job->plan.routing,
+        .remap = job->plan.remap,
+        .max_proxies = (int)job->plan.max_proxies,
+        .cost = how->cost,
+        .heads = (int)(job->model.kv_heads / job->cluster.tp),
+    };
     struct zep_plans p = {0};
     int n, rc;
 

@@ -15,7 +15,7 @@ cd "$top" || exit 1
 # the product's sources once, then each target
 for f in common/*.c planner/*.c topology/*.c; do
     case $f in
-    topology/detect_local.c | topology/detect_slurm.c | topology/detect_kube.c | topology/detect_nvml.c | topology/detect_sysfs.c) ;; # programs of their own
+    topology/detect_local.c | topology/detect_slurm.c | topology/detect_kube.c | topology/detect_nvml.c | topology/detect_sysfs.c | topology/kube_http.c | topology/kube_pages.c) ;; # of programs of their own
     *) echo "$f" ;;
     esac
 done | xargs -P "$(nproc)" -I{} sh -c 'clang -g -O1 -std=gnu11 -fsanitize=fuzzer-no-link,address,undefined -fno-sanitize-recover=undefined -I. -I"$1" -DZEP_PKGLIBEXECDIR="\"/nowhere\"" -DZEP_SYSCONFDIR="\"/nowhere\"" -c "$2" -o "$3/$(echo "$2" | tr / _).o"' \

@@ -290,4 +290,25 @@ assert len(m.parse("steps.svg").getElementsByTagName("rect")) == 17' "$out"
 ok $? "by windows they hold no less and are more even; the picture has a bar for each"
 run "$zeppelin" plan --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 8 --compose alike
 like "$out" 'by windows of 8 steps \(alike\):' "lengths alone need no cluster"
+# heads are exchanged by zeppelin where ports are slow and key-value heads are many, and only there
+on_b=(--preset B:2 --model llama-7b --dist 'arxiv:tokens=64k,seed=1' --capacity 6k)
+run "$zeppelin" plan "${on_b[@]}" --json
+ok "$status" "a plan for slow ports"
+printf '%s\n' "$out" >heads.json
+python3 -c 'import json,sys; assert any(r.get("heads", 0) > 1 for r in json.load(open(sys.argv[1]))["rings"])' heads.json
+ok $? "exchanges heads"
+run "$zeppelin" plan --check heads.json
+ok "$status" "and is proved"
+run "$zeppelin" plan "${on_b[@]}" --no-heads --json
+unlike "$out" '"heads"' "--no-heads: it does not"
+run "$zeppelin" plan "${on_b[@]}" --export ranks -o heads-ranks
+ok "$status" "nor for --export ranks"
+[ "$status" -eq 0 ] || diag "$err"
+step_of()
+{
+    "$zeppelin" sim --preset "$1" --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin --json "${@:2}" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'
+}
+python3 -c 'import sys; assert float(sys.argv[1]) < 0.95 * float(sys.argv[2]), sys.argv' "$(step_of B:2)" "$(step_of B:2 --no-heads)"
+ok $? "it is predicted to be faster by more than 5 %"
+
 done_testing
