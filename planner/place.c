@@ -62,22 +62,35 @@ static int most_heads(const struct zep_place *z, int k, int n_head)
     return u > 1 ? u : 1;
 }
 
-/* A degree exchanges heads where rings would take the longest sequences longer: where ports are slow for what attention hides, and key-value heads are many. */
+/* Attention of the longest sequences on a level, each alone. */
+static double longest_s(struct zep_place *z, int k, int heads)
+{
+    int n = z->g.n_seq < WEIGHED ? z->g.n_seq : WEIGHED;
+    double sum = 0;
+
+    z->level[k].heads = heads;
+    for (int i = 0; i < n; i++)
+        sum += zep_place_alone(z, z->g.sorted[i], k);
+    return sum;
+}
+
+/* A degree exchanges heads where rings would take the longest sequences longer: where ports are slow for what attention hides, and key-value heads are many. Over nodes, inside each of them
+ * (rings are of nodes then), or among all. */
 static void set_heads(struct zep_place *z)
 {
-    int n_head = z->opts->no_heads ? 0 : zep_estimate_n_heads(z->opts), n = z->g.n_seq < WEIGHED ? z->g.n_seq : WEIGHED;
+    int n_head = z->opts->no_heads ? 0 : zep_estimate_n_heads(z->opts);
 
     for (int k = 1; k < z->n_level; k++) {
-        double ring = 0, heads = 0;
-        int u = most_heads(z, k, n_head);
+        int u = most_heads(z, k, n_head), best = 1;
+        double best_s = u > 1 ? longest_s(z, k, 1) : 0, s;
 
-        for (int i = 0; i < n && u > 1; i++) {
-            z->level[k].heads = 1;
-            ring += zep_place_alone(z, z->g.sorted[i], k);
-            z->level[k].heads = u;
-            heads += zep_place_alone(z, z->g.sorted[i], k);
+        if (u > 1 && (s = longest_s(z, k, u)) < best_s) {
+            best = u;
+            best_s = s;
         }
-        z->level[k].heads = heads < ring ? u : 1;
+        if (u > 1 && z->level[k].n_node > 1 && n_head % z->level[k].size == 0 && longest_s(z, k, z->level[k].size) < best_s)
+            best = z->level[k].size;
+        z->level[k].heads = best;
     }
 }
 

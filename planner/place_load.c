@@ -42,13 +42,15 @@ static int n_node_of(const struct zep_place *z, int k)
     return k == z->n_level - 1 ? z->view->n_node : z->level[k].n_node;
 }
 
-/* One pass's exchange: queries, keys and values one way and outputs the other (backward their gradients), all but the own part over the port, each packed on its way. */
-static double exchange_s(const struct zep_place *z, double rows, int heads)
+/* One pass's exchange: queries, keys and values one way and outputs the other (backward their gradients), all but the own part: over the port what stays in the node, over its NICs what does not,
+ * at once; each packed on its way. */
+static double exchange_s(const struct zep_place *z, double rows, int in_node, int heads)
 {
     const struct zep_cost *c = z->g.cost;
-    double bytes = rows * (2 * c->q_row + c->kv_row) * (heads - 1) / heads;
+    int inside = heads < in_node ? heads : in_node;
+    double part = rows * (2 * c->q_row + c->kv_row) / heads, port = part * (inside - 1) / z->port_bw, net = heads > inside ? part * (heads - inside) * in_node / z->nics_bw : 0;
 
-    return bytes / z->port_bw + (c->mem_bw > 0 ? 2 * bytes / c->mem_bw : 0) + 2 * z->view->dev_latency_s + 4 * c->launch_s;
+    return max2(port, net) + (c->mem_bw > 0 ? 2 * part * (heads - 1) / c->mem_bw : 0) + 2 * z->view->dev_latency_s + 4 * c->launch_s;
 }
 
 void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, int heads, struct zep_times *t)
@@ -70,7 +72,7 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
     for (int p = 0; p < 2; p++) {
         t->step[p] = ring > n_node ? other * pass_s[p] : 0;
         t->attn[p] = (own + (ring - 1) * other) * pass_s[p];
-        t->turn[p] = t->attn[p] / n_node;
+        t->turn[p] = ring > 1 ? t->attn[p] / n_node : 0;
     }
     t->attn[1] += c->mem_bw > 0 && ring > 1 ? 3 * n / heads * c->dkv_row / c->mem_bw : 0; /* the additions of gradients */
     if (ring > n_node && z->port_bw > 0) {
@@ -83,7 +85,7 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
             t->tail[1] = hop + max2(back - own * pass_s[1], 0);
         }
     }
-    if (n_node > 1 && z->nics_bw > 0) {
+    if (n_node > 1 && ring > 1 && z->nics_bw > 0) {
         double there = n / n_node * c->kv_row / z->nics_bw, home = n / n_node * c->dkv_row / z->nics_bw, per = (double)ring / n_node;
         double turn[2] = {max2(t->turn[0], t->port[0] / n_node), max2(t->turn[1], t->port[1] / n_node)}; /* the own node's */
         double early = turn[1] * (per + 1) / 3 / per, late = turn[1] - early; /* backward, a part of it comes first (sched.h) */
@@ -94,7 +96,7 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
         t->tail[1] = max2(there - early, 0) + max2(home - late, 0);
     }
     for (int p = 0; p < 2 && heads > 1; p++)
-        t->attn[p] += exchange_s(z, block, heads);
+        t->attn[p] += exchange_s(z, block, size / n_node, heads);
 }
 
 double zep_place_each(const struct zep_place *z, int seq, int k)
