@@ -27,7 +27,8 @@ int zep_topo_is_nccl_xml(const char *text, size_t len)
 struct level { /* an element that is open */
     char name[16], busid[40], net_class[16];
     int numa;          /* of a cpu, else -1 */
-    int dev, nic;      /* what this pci is, -1 */
+    int node;          /* of the cpu that it is in */
+    int dev, nic;      /* what this pci is in that node, -1 */
     int is_bridge, width;
     int unknown;       /* a pci without class, of which nothing inside said what it is */
 };
@@ -223,9 +224,10 @@ static void open_pci(struct reader *r, const char **a, struct level *l)
         make_nic(r, r->depth, !strncmp(cls, "0x0207", 6), !strncmp(cls, "0x0207", 6) || (vendor && !strcmp(vendor, "0x1d0f")) ? 1 : -1); /* InfiniBand, EFA */
 }
 
+/* The pci that is around what is open, in the same cpu: a cpu inside of a pci (none that NCCL writes) may be of another node. */
 static int pci_level(const struct reader *r)
 {
-    for (int i = r->depth - 1; i >= 0; i--)
+    for (int i = r->depth - 1; i >= 0 && strcmp(r->level[i].name, "cpu"); i--)
         if (!strcmp(r->level[i].name, "pci"))
             return i;
     return -1;
@@ -386,6 +388,7 @@ static void XMLCALL on_start(void *arg, const char *name, const char **a)
         return;
     }
     l = &r->level[r->depth];
+    r->node = r->depth ? r->level[r->depth - 1].node : 0;
     *l = (struct level){.numa = -1, .dev = -1, .nic = -1};
     snprintf(l->name, sizeof l->name, "%.15s", name);
     if (!strcmp(name, "system"))
@@ -402,6 +405,7 @@ static void XMLCALL on_start(void *arg, const char *name, const char **a)
         open_net(r, a);
     else if (!strcmp(name, "nvlink") || !strcmp(name, "xgmi"))
         open_link(r, a);
+    l->node = r->node;
     r->depth++;
 }
 

@@ -64,7 +64,7 @@ static int mark(const struct zep_names *names, const char *option, const char *h
     int rc = hosts ? zep_hostlist_expand(hosts, &list, err) : ZEP_OK;
 
     if (rc < 0)
-        zep_error_prefix(err, option);
+        zep_error_prefix(err, "%s", option);
     for (int i = 0; i < list.n && rc == ZEP_OK; i++) {
         int node = zep_names_find(names, list.name[i]);
 

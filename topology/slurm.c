@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/arena.h"
+#include "common/encode.h"
 #include "common/hostlist.h"
 #include "common/process.h"
 #include "topology/detect.h"
@@ -54,23 +55,35 @@ static int ask(const char *const *args, char **out, double limit, struct zep_err
     return rc;
 }
 
+/* A number of a node's record; where the record has none, 0. */
+static int number_of(const char *line, const char *key, int64_t most, int64_t *out, struct zep_error *err)
+{
+    char text[32];
+
+    *out = 0;
+    value_of(line, key, text, sizeof text);
+    return *text && zep_parse_int(text, 0, most, out, err) < 0 ? zep_error_prefix(err, "%s", key) : ZEP_OK;
+}
+
 static int add_node_line(struct zep_topo *topo, const char *name, const char *line, struct zep_error *err)
 {
-    char host[256], addr[256], state[128], gres[512], num[4][32];
-    struct zep_slurm_node s = {name, host, addr, state, gres, 0, 0, 0, 0};
+    char host[256], addr[256], state[128], gres[512];
+    struct zep_slurm_node s = {.name = name, .hostname = host, .addr = addr, .state = state, .gres = gres};
+    int64_t sockets, cores, threads;
+    int rc;
 
+    if ((rc = zep_check_hostname(name, err)) < 0)
+        return zep_error_prefix(err, "NodeName");
     value_of(line, "NodeHostName", host, sizeof host);
     value_of(line, "NodeAddr", addr, sizeof addr);
     value_of(line, "State", state, sizeof state);
     value_of(line, "Gres", gres, sizeof gres);
-    value_of(line, "Sockets", num[0], sizeof num[0]);
-    value_of(line, "CoresPerSocket", num[1], sizeof num[1]);
-    value_of(line, "ThreadsPerCore", num[2], sizeof num[2]);
-    value_of(line, "RealMemory", num[3], sizeof num[3]);
-    s.sockets = atoi(num[0]);
-    s.cores = atoi(num[1]);
-    s.threads = atoi(num[2]);
-    s.mem_mib = strtoll(num[3], NULL, 10);
+    if ((rc = number_of(line, "Sockets", ZEP_MAX_SOCKETS, &sockets, err)) < 0 || (rc = number_of(line, "CoresPerSocket", ZEP_MAX_CORES, &cores, err)) < 0 ||
+        (rc = number_of(line, "ThreadsPerCore", ZEP_MAX_THREADS, &threads, err)) < 0 || (rc = number_of(line, "RealMemory", ZEP_MAX_NODE_MIB, &s.mem_mib, err)) < 0)
+        return zep_error_prefix(err, "node '%s'", name);
+    s.sockets = (int)sockets;
+    s.cores = (int)cores;
+    s.threads = (int)threads;
     return zep_slurm_add_node(topo, &s, err);
 }
 

@@ -15,8 +15,6 @@
 #include "topology/slurm_lines.h"
 #include "topology/topo_internal.h"
 
-#define MAX_MIB ((int64_t)1 << 40)
-
 /* The next line that begins with NodeName at or after p; NULL none. */
 static const char *node_line(const char *p)
 {
@@ -82,9 +80,9 @@ static int read_shape(const struct zep_slurm_line *l, struct shape *s, struct ze
     const char *gres = zep_slurm_value(l, "Gres");
     int rc;
 
-    if ((rc = take_number(l, "Boards", 1024, &s->boards, err)) < 0 || (rc = take_number(l, "Sockets", 65536, &s->sockets, err)) < 0 ||
-        (rc = take_number(l, "SocketsPerBoard", 65536, &s->sockets_per_board, err)) < 0 || (rc = take_number(l, "CoresPerSocket", 65536, &s->cores, err)) < 0 ||
-        (rc = take_number(l, "ThreadsPerCore", 65536, &s->threads, err)) < 0 || (rc = take_number(l, "RealMemory", MAX_MIB, &s->mem_mib, err)) < 0)
+    if ((rc = take_number(l, "Boards", ZEP_MAX_SOCKETS, &s->boards, err)) < 0 || (rc = take_number(l, "Sockets", ZEP_MAX_SOCKETS, &s->sockets, err)) < 0 ||
+        (rc = take_number(l, "SocketsPerBoard", ZEP_MAX_SOCKETS, &s->sockets_per_board, err)) < 0 || (rc = take_number(l, "CoresPerSocket", ZEP_MAX_CORES, &s->cores, err)) < 0 ||
+        (rc = take_number(l, "ThreadsPerCore", ZEP_MAX_THREADS, &s->threads, err)) < 0 || (rc = take_number(l, "RealMemory", ZEP_MAX_NODE_MIB, &s->mem_mib, err)) < 0)
         return rc;
     if (gres) {
         char *copy = strdup(gres);
@@ -114,6 +112,8 @@ static int add_nodes(struct conf *c, const struct zep_slurm_line *l, const char 
     struct zep_error why;
     int rc = ZEP_OK;
 
+    if (sockets > ZEP_MAX_SOCKETS)
+        return zep_slurm_line_error(l, err, "%lld boards of %lld sockets: expected at most %d sockets in a node", (long long)s->boards, (long long)s->sockets_per_board, ZEP_MAX_SOCKETS);
     if (zep_hostlist_expand(names, &list, &why) < 0)
         return zep_slurm_line_error(l, err, "NodeName: %s", why.text);
     for (int i = 0; i < list.n && rc == ZEP_OK; i++) {

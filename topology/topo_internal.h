@@ -5,6 +5,13 @@
 #include "common/units.h"
 #include "topology/topo.h"
 
+/* The most that a node may have, from whatever source */
+#define ZEP_MAX_SOCKETS 4096
+#define ZEP_MAX_CORES 65536 /* of a socket */
+#define ZEP_MAX_THREADS 4096 /* of a core */
+#define ZEP_MAX_NUMA 65536
+#define ZEP_MAX_NODE_MIB ((int64_t)1 << 40)
+
 /* "1g.10gb", "3g.20gb", "1g.10gb.me" */
 int zep_device_set_type(struct zep_device *d, const char *type);
 /* Whether two names can be of one model of GPU: "h100" and "NVIDIA-H100-80GB-HBM3", not "a100". Names that have no number of a model say nothing. */

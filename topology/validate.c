@@ -70,6 +70,19 @@ static int check_speeds(const struct zep_node *n, struct zep_error *err)
     return rc;
 }
 
+static int check_counts(const struct zep_node *n, struct zep_error *err)
+{
+    const struct {
+        const char *what;
+        int64_t have, most;
+    } count[] = {{"sockets", n->sockets, ZEP_MAX_SOCKETS}, {"cores per socket", n->cores_per_socket, ZEP_MAX_CORES}, {"threads per core", n->threads_per_core, ZEP_MAX_THREADS}, {"NUMA domains", n->n_numa, ZEP_MAX_NUMA}, {"MiB of memory", n->mem_bytes >> 20, ZEP_MAX_NODE_MIB}};
+
+    for (size_t i = 0; i < sizeof count / sizeof count[0]; i++)
+        if (count[i].have < 0 || count[i].have > count[i].most)
+            return zep_error_set(err, ZEP_EINVAL, "node '%.260s': %lld %s: expected 0 to %lld", n->id, (long long)count[i].have, count[i].what, (long long)count[i].most);
+    return ZEP_OK;
+}
+
 static int check_node(const struct zep_node *n, struct zep_error *err)
 {
     if (zep_check_hostname(n->id, err) < 0)
@@ -79,7 +92,7 @@ static int check_node(const struct zep_node *n, struct zep_error *err)
     for (int i = 0; i < n->n_alias; i++)
         if (zep_check_hostname(n->alias[i], err) < 0)
             return zep_error_prefix(err, "node '%s': alias", n->id);
-    if (check_texts(n, err) < 0 || check_speeds(n, err) < 0)
+    if (check_texts(n, err) < 0 || check_counts(n, err) < 0 || check_speeds(n, err) < 0)
         return ZEP_EINVAL;
     for (int i = 0; i < n->n_device; i++) {
         const struct zep_device *d = &n->device[i];

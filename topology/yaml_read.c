@@ -276,8 +276,8 @@ static int read_node_body(struct reader *r, yaml *n, struct zep_node *node)
     yaml *list;
     int rc;
 
-    if ((rc = get_copy(r, n, "state", &node->state)) < 0 || (rc = get_copy(r, n, "model", &node->model)) < 0 || (rc = get_copy(r, n, "resources", &node->resources)) < 0 || (rc = get_int(r, n, "sockets", 0, 4096, &node->sockets)) < 0 || (rc = get_int(r, n, "cores_per_socket", 0, 65536, &node->cores_per_socket)) < 0 ||
-        (rc = get_int(r, n, "threads_per_core", 0, 4096, &node->threads_per_core)) < 0 || (rc = get_int(r, n, "numa_domains", 0, 65536, &node->n_numa)) < 0 ||
+    if ((rc = get_copy(r, n, "state", &node->state)) < 0 || (rc = get_copy(r, n, "model", &node->model)) < 0 || (rc = get_copy(r, n, "resources", &node->resources)) < 0 || (rc = get_int(r, n, "sockets", 0, ZEP_MAX_SOCKETS, &node->sockets)) < 0 || (rc = get_int(r, n, "cores_per_socket", 0, ZEP_MAX_CORES, &node->cores_per_socket)) < 0 ||
+        (rc = get_int(r, n, "threads_per_core", 0, ZEP_MAX_THREADS, &node->threads_per_core)) < 0 || (rc = get_int(r, n, "numa_domains", 0, ZEP_MAX_NUMA, &node->n_numa)) < 0 ||
         (rc = get_size(r, n, "memory", &node->mem_bytes)) < 0 || (rc = get_fact(r, n, "speed", ZEP_UNIT_FACTOR, &node->speed)) < 0)
         return rc;
     if (((node->sockets || node->cores_per_socket || node->threads_per_core || node->n_numa) && (rc = get_source(r, n, "cpu_source", &node->cpu_source)) < 0) ||

@@ -235,6 +235,11 @@ START_TEST(slurm_nodes_odd)
     must_fail(zep_topo_from_slurm_nodes, "\nNodeName=n Sockets=a\n", "f:2: Sockets: 'a': expected a whole number");
     must_fail(zep_topo_from_slurm_nodes, "NodeName=n CPUs=1\nNodeName=n CPUs=1\n", "f: node 'n' is there twice");
     must_fail(zep_topo_from_slurm_nodes, "NodeName=n[1 CPUs=1\n", "f:1: NodeName: host list 'n[1': '[' without ']'");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n Sockets=4097\n", "f:1: Sockets: '4097': expected a whole number from 0 to 4096");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n Boards=100 SocketsPerBoard=100\n", "f:1: 100 boards of 100 sockets: expected at most 4096 sockets in a node");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n CPUTot=4 Sockets=55555\n", "node 'n': Sockets: '55555': expected a whole number from 0 to 4096");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n CPUTot=4 RealMemory=10005555555555555555555\n", "node 'n': RealMemory: '10005555555555555555555': expected a whole number from 0 to 1099511627776");
+    must_fail(zep_topo_from_slurm_nodes, "NodeName=n[1-2] CPUTot=4\n", "NodeName: host name 'n[1-2]': expected letters, digits, '.', '_' and '-', not beginning with '-', at most 253");
 }
 END_TEST
 
@@ -356,6 +361,20 @@ START_TEST(nccl_says_little)
     ck_assert_str_eq(err.text, "f:2: host_hash 'a b': expected a number, as in 0x16fe256e956b115c");
 }
 END_TEST
+
+/* A cpu of another host inside of a pci: what the pci is counts for its own host alone. */
+START_TEST(nccl_host_in_pci)
+{
+    struct zep_topo *t = must_load(zep_topo_from_nccl_xml, "<system version=\"1\"><cpu host_hash=\"0x1\" numaid=\"0\"><pci busid=\"0000:00:1b.0\" class=\"0x020700\">"
+                                                           "<cpu host_hash=\"0x2\" numaid=\"0\"><net name=\"eth0\"/><nvlink target=\"0000:00:1b.0\"/></cpu><net name=\"mlx5_0\"/></pci></cpu></system>");
+
+    ck_assert_int_eq(t->n_node, 2);
+    ck_assert_int_eq(t->node[0].n_nic, 1);
+    ck_assert_str_eq(t->node[0].nic[0].name, "mlx5_0");
+    ck_assert_int_eq(t->node[1].n_nic, 0);
+    zep_topo_free(t);
+}
+END_TEST
 #endif
 
 int main(void)
@@ -377,6 +396,7 @@ int main(void)
     tcase_add_loop_test(t, nccl_found, 0, ROWS(systems));
     tcase_add_test(t, nccl_hosts);
     tcase_add_test(t, nccl_says_little);
+    tcase_add_test(t, nccl_host_in_pci);
 #endif
     suite_add_tcase(s, t);
     r = srunner_create(s);
