@@ -49,9 +49,9 @@ static double least_nics(const struct zep_view *v)
     return least;
 }
 
-double zep_estimate_rank(const struct zep_sim *sim, const struct zep_cost *cost)
+double zep_estimate_rank(const struct zep_sim *sim)
 {
-    return sim->step_s * (cost->mem_bytes > 0 && sim->mem_bytes > cost->mem_bytes ? 1e3 : 1);
+    return sim->step_s * (sim->mem_limit > 0 && sim->mem_bytes > sim->mem_limit ? 1e3 : 1);
 }
 
 double zep_estimate_travel(const struct zep_cost *c, const struct zep_view *v, int64_t len, int g, int n_node)
@@ -98,7 +98,7 @@ int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, 
         zep_plan_free(plan);
         return rc == ZEP_EINVAL ? ZEP_SKIPPED : rc;
     }
-    step_s = sim ? zep_estimate_rank(sim, cost) : 0; /* of an empty plan */
+    step_s = sim ? zep_estimate_rank(sim) : 0; /* of an empty plan */
     if (!*best || step_s < *best_s) {
         zep_plan_free(*best);
         *best = plan;

@@ -24,8 +24,8 @@ int zep_estimate_n_heads(const struct zep_plan_opts *opts);
 /* Of the slowest device's port; bytes/s, 0 unknown. */
 double zep_estimate_port(const struct zep_cost *cost, const struct zep_view *view);
 
-/* What plans are compared by: the step's time, those that memory does not hold behind all others. */
-double zep_estimate_rank(const struct zep_sim *sim, const struct zep_cost *cost);
+/* What plans are compared by: the step's time, those that the memory of some device does not hold behind all others. */
+double zep_estimate_rank(const struct zep_sim *sim);
 /* The better of two plans by rank: keeps it in *best (time in *best_s) and frees the other. ZEP_SKIPPED: the plan needs a link whose speed is not known (*err says which); it is freed. */
 #define ZEP_SKIPPED 1
 int zep_estimate_keep(const struct zep_view *view, const struct zep_cost *cost, struct zep_plan *plan, struct zep_plan **best, double *best_s, struct zep_error *err);

@@ -187,7 +187,7 @@ static int try_plan(struct choice *ch, const struct candidate *c, struct best *o
         ch->skipped |= rc == ZEP_EINVAL;
         return rc == ZEP_EINVAL ? ZEP_OK : rc; /* it needs a link whose speed is not known, others may not; *err says which */
     }
-    out->step_s = zep_estimate_rank(sim, ch->z.g.cost);
+    out->step_s = zep_estimate_rank(sim);
     out->last_dev = sim->pass[1].last_dev;
     zep_sim_free(sim);
     return ZEP_OK;

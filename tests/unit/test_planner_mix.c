@@ -345,13 +345,14 @@ END_TEST
 /* A plan that memory does not hold ranks behind every one that it holds; among either kind the faster one is better. */
 START_TEST(rank_by_memory)
 {
-    struct zep_cost c = {.mem_bytes = 80e9};
     const struct zep_sim fits = {.step_s = 2, .mem_bytes = 79e9, .mem_limit = 80e9}, faster = {.step_s = 1, .mem_bytes = 80e9, .mem_limit = 80e9}, larger = {.step_s = 0.5, .mem_bytes = 81e9, .mem_limit = 80e9},
-                         largest = {.step_s = 0.7, .mem_bytes = 90e9, .mem_limit = 80e9};
+                         largest = {.step_s = 0.7, .mem_bytes = 90e9, .mem_limit = 80e9},
+                         small_device = {.step_s = 0.6, .mem_bytes = 41e9, .mem_limit = 40e9};
 
-    ck_assert(zep_estimate_rank(&faster, &c) < zep_estimate_rank(&fits, &c));
-    ck_assert(zep_estimate_rank(&fits, &c) < zep_estimate_rank(&larger, &c));
-    ck_assert(zep_estimate_rank(&larger, &c) < zep_estimate_rank(&largest, &c));
+    ck_assert(zep_estimate_rank(&faster) < zep_estimate_rank(&fits));
+    ck_assert(zep_estimate_rank(&fits) < zep_estimate_rank(&larger));
+    ck_assert(zep_estimate_rank(&larger) < zep_estimate_rank(&largest));
+    ck_assert(zep_estimate_rank(&fits) < zep_estimate_rank(&small_device)); /* of the device that is fullest, not of the largest */
 }
 END_TEST
 
