@@ -53,7 +53,7 @@ static const struct cli cli = {
     "  --device NAME      with --model: the kind of device (zeppelin-sim(1), or a file)\n"
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
-    "  --no-heads         zeppelin exchanges no heads (--export ranks does without in any case)\n"
+    "  --no-heads         zeppelin and auto exchange no heads (--export ranks does without in any case)\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
     "                     search, by simulating candidates (seconds)\n"

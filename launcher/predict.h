@@ -61,7 +61,7 @@ enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, 
     "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n" \
     "  --no-routing       hops between nodes go straight from sender to receiver\n" \
     "  --no-remap         linear modules work where attention left the tokens\n" \
-    "  --no-heads         zeppelin exchanges no heads: rings only\n" \
+    "  --no-heads         zeppelin and auto exchange no heads: rings only\n" \
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n" \
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n" \
     "                     search, by simulating candidates (seconds)\n"

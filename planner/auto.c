@@ -6,6 +6,14 @@
 #include <stdio.h>
 #include <string.h>
 
+static int exchanges_heads(const struct zep_plan *plan)
+{
+    for (int i = 0; i < plan->n_ring; i++)
+        if (plan->ring[i].heads)
+            return 1;
+    return 0;
+}
+
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
     struct zep_plan *best = NULL, *plan;
@@ -22,7 +30,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         if (!strcmp(own.method, "auto"))
             continue;
         rc = zep_methods()[i]->build(view, len, n, &own, &plan, err);
-        if (rc == ZEP_OK && (rc = zep_plan_hold(plan, err)) < 0)
+        if (rc == ZEP_OK && (rc = opts->no_heads && exchanges_heads(plan) ? ZEP_EUNSUPPORTED : zep_plan_hold(plan, err)) < 0)
             zep_plan_free(plan);
         if (rc == ZEP_EUNSUPPORTED)
             continue;

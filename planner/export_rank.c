@@ -204,10 +204,20 @@ static int put_pass(struct zep_buf *b, const struct zep_plan *p, int dev, enum z
     return rc;
 }
 
+int zep_plan_may_export(const struct zep_plan *p, struct zep_error *err)
+{
+    for (int i = 0; i < p->n_ring; i++)
+        if (p->ring[i].heads)
+            return zep_error_set(err, ZEP_EUNSUPPORTED, "ring %d of the plan (method %s) exchanges heads: what ranks are given describes rows of all heads only; plan it anew without (--no-heads) or by another method", i, p->method);
+    return ZEP_OK;
+}
+
 int zep_plan_to_rank_json(const struct zep_plan *p, int dev, struct zep_buf *b, struct zep_error *err)
 {
-    int rc;
+    int rc = zep_plan_may_export(p, err);
 
+    if (rc < 0)
+        return rc;
     zep_buf_printf(b, "{\n  \"format\": \"zeppelin-ranks/1.0\",\n  \"plan_digest\": \"%016" PRIx64 "\",\n  \"rank\": %d,\n  \"node\": %d,\n", p->digest, dev, p->dev_node[dev]);
     zep_buf_printf(b, "  \"attention_tokens\": %" PRId64 ",\n  \"linear_tokens\": %" PRId64 ",\n  \"rings\": [", p->attn_tok[dev], p->lin_tok[dev]);
     for (int k = p->dev_slot0[dev]; k < p->dev_slot0[dev + 1]; k++) {

@@ -312,9 +312,8 @@ int zep_plan_export_ranks(const struct zep_plan *p, const char *path, struct zep
         if (p->attn_tok[d] > INT32_MAX || p->lin_tok[d] > INT32_MAX)
             return zep_error_set(err, ZEP_EUNSUPPORTED, "rank %d holds %" PRId64 " tokens; cu_seqlens are 32-bit numbers", d,
                                  p->attn_tok[d] > p->lin_tok[d] ? p->attn_tok[d] : p->lin_tok[d]);
-    for (int i = 0; i < p->n_ring; i++)
-        if (p->ring[i].heads)
-            return zep_error_set(err, ZEP_EUNSUPPORTED, "ring %d of the plan (method %s) exchanges heads: what ranks are given describes rows of all heads only; --method names another one", i, p->method);
+    if ((rc = zep_plan_may_export(p, err)) < 0)
+        return rc;
     if (!n)
         return zep_error_set(err, ZEP_EINVAL, "'': expected a folder");
     if ((rc = zep_plan_prove(p, err)) < 0)

@@ -117,7 +117,7 @@ struct zep_plan_opts {
     const int64_t *dev_capacity; /* [n_dev] of devices that hold less than capacity_tok, in the attention layout and in the linear one; 0: nothing; NULL: all hold capacity_tok. Ask zep_opts_capacity */
     enum zep_effort effort;
     int heads;             /* what the degree of an exchange of heads must divide: key-value heads / tp; 0: as `cost` says, without it not known */
-    int no_heads;          /* method zeppelin exchanges none */
+    int no_heads;          /* methods zeppelin and auto exchange none */
 };
 
 #define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0, 0}

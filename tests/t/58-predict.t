@@ -304,6 +304,19 @@ unlike "$out" '"heads"' "--no-heads: it does not"
 run "$zeppelin" plan "${on_b[@]}" --export ranks -o heads-ranks
 ok "$status" "nor for --export ranks"
 [ "$status" -eq 0 ] || diag "$err"
+on_b_github=(--preset B:2 --model llama-7b --dist 'github:tokens=64k,seed=1' --capacity 6k --method auto)
+run "$zeppelin" plan "${on_b_github[@]}" --json
+like "$out" '"heads": [2-9]' "auto takes an exchange of heads"
+run "$zeppelin" plan "${on_b_github[@]}" --export ranks -o auto-ranks
+ok "$status" "but not for --export ranks"
+[ "$status" -eq 0 ] || diag "$err"
+run "$zeppelin" plan "${on_b[@]}" --method ulysses --export ranks -o u-ranks
+is "$status" 3 "a method that does nothing else is refused"
+like "$err" "ring 0 of the plan \\(method ulysses\\) exchanges heads: .* plan it anew without \\(--no-heads\\) or by another method" "with what to do"
+[ ! -e u-ranks ]
+ok $? "and writes nothing"
+run "$zeppelin" plan heads.json --export ranks -o u-ranks
+is "$status" 3 "so is a plan that was written before"
 step_of()
 {
     "$zeppelin" sim --preset "$1" --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin --json "${@:2}" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'

@@ -116,6 +116,41 @@ START_TEST(rank_json)
 }
 END_TEST
 
+/* What ranks are given knows no exchange of heads: refused whole, before anything is written. */
+START_TEST(heads_refused)
+{
+    static const int64_t len[] = {900, 64, 300, 75};
+    char top[] = "/tmp/zep-export-XXXXXX", dir[64];
+    struct zep_view *view = make_view(1, 4, 2);
+    struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_plan *plan = NULL;
+    struct zep_error err = {0};
+    char **name;
+    int n;
+
+    opts.method = "ulysses";
+    opts.heads = 8;
+    opts.capacity_tok = 400;
+    ck_assert_msg(zep_plan_build(view, len, 4, &opts, &plan, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(plan->ring[0].heads, 4);
+    ck_assert_ptr_nonnull(mkdtemp(top));
+    snprintf(dir, sizeof dir, "%s/ranks", top);
+    for (int whole = 0; whole < 2; whole++) {
+        err.text[0] = '\0';
+        ck_assert_int_eq(whole ? zep_plan_export_ranks(plan, dir, &err) : zep_plan_to_rank_json(plan, 0, &b, &err), ZEP_EUNSUPPORTED);
+        ck_assert_str_eq(err.text, "ring 0 of the plan (method ulysses) exchanges heads: what ranks are given describes rows of all heads only; plan it anew without (--no-heads) or by another method");
+    }
+    ck_assert_uint_eq(b.len, 0);
+    ck_assert_int_eq(zep_fs_list(top, &name, &n, NULL), ZEP_OK);
+    ck_assert_int_eq(n, 0);
+    free(name);
+    ck_assert_int_eq(zep_fs_remove_tree(top, NULL), ZEP_OK);
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
 START_TEST(folder)
 {
     char top[] = "/tmp/zep-export-XXXXXX", dir[64], file[96], want[256];
@@ -164,6 +199,7 @@ int main(void)
     tcase_add_test(tc, npy_bytes);
     tcase_add_test(tc, layouts);
     tcase_add_test(tc, rank_json);
+    tcase_add_test(tc, heads_refused);
     tcase_add_test(tc, folder);
     suite_add_tcase(s, tc);
     sr = srunner_create(s);
