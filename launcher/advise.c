@@ -218,6 +218,8 @@ static int choose(struct zep_advice *v, struct zep_error *err)
     for (int m = 0; m < v->n_method && !*v->setting[0].why; m++)
         if (*v->setting[0].cell[m].why)
             return zep_error_set(err, ZEP_EINVAL, "no method fits with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].cell[m].why);
+    if (v->setting[0].capacity) /* memory is not why */
+        return zep_error_set(err, ZEP_EINVAL, "nothing can be predicted with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
     return zep_error_set(err, ZEP_EINVAL, "nothing fits with %d node%s: %s: more nodes, more tensor parallelism (--tp), --recompute or fewer tokens", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
 }
 

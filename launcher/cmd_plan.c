@@ -271,6 +271,22 @@ static int set_capacities(struct args *a, const struct zep_topo *topo, const str
     return ZEP_OK;
 }
 
+/* A plan by tokens needs no speed of links, but links it needs. */
+static void say_no_links(const struct zep_topo *topo, const struct zep_view *view, const struct zep_plan *plan)
+{
+    struct zep_plan_stats st;
+    int node = 0, crosses;
+
+    zep_plan_stats(plan, &st);
+    crosses = st.hop_tok_inter + st.head_tok_inter > 0;
+    for (int i = 0; i < plan->n_move; i++)
+        crosses |= plan->dev_node[plan->move[i].from] != plan->dev_node[plan->move[i].to];
+    while (node < view->n_node && view->node_nic0[node + 1] > view->node_nic0[node])
+        node++;
+    if (crosses && node < view->n_node)
+        zep_log(ZEP_LOG_WARN, "node '%s' has no NIC in the topology, and the plan sends tokens between nodes: no link for them is known (nics:, nic: of --synthetic; --nodes 1 plans for one node alone)", topo->node[node].id);
+}
+
 static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload **w_out, int *first_out, struct zep_error *err)
 {
     struct zep_topo *topo = NULL;
@@ -288,7 +304,8 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
         a->opts.no_heads |= a->export != NULL; /* it does not know exchanges of heads */
         if (!a->model) /* else the model says it */
             a->opts.heads = a->kv_heads % a->problem.tp ? 1 : (int)(a->kv_heads / a->problem.tp);
-        rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err);
+        if ((rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err)) == ZEP_OK)
+            say_no_links(topo, view, *plan_out);
     }
     free(capacity.dev);
     zep_view_free(view);

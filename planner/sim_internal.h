@@ -70,6 +70,8 @@ struct sim_pass { /* one pass of all devices */
 };
 
 /* sim_load.c */
+/* Of a node's NIC (global index), or of all of a node's (-1). */
+int sim_no_link(const struct zep_view *view, int node, int nic, struct zep_error *err);
 int sim_load(struct sim_pass *p);
 void sim_unload(struct sim_pass *p);
 /* sim.c: runs a loaded pass. dev_busy [n_dev]: computing is added. */

@@ -67,6 +67,15 @@ static int nic_of(const struct zep_view *v, int dev)
     return n ? v->node_nic0[node] : -1;
 }
 
+int sim_no_link(const struct zep_view *v, int node, int nic, struct zep_error *err)
+{
+    if (v->node_nic0[node + 1] == v->node_nic0[node])
+        return zep_error_set(err, ZEP_EINVAL, "node %d has no NIC: there is no link between its devices and other nodes: the topology must say it (nics:, nic: of --synthetic), or --nodes 1 take one node alone", node);
+    if (nic < 0)
+        return zep_error_set(err, ZEP_EINVAL, "node %d: the bandwidth of its NICs is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it", node);
+    return zep_error_set(err, ZEP_EINVAL, "node %d: the bandwidth of its NIC %d is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it", node, nic - v->node_nic0[node]);
+}
+
 /* Links above the leaf switches, as far as their bandwidth is known. */
 static int add_ups(struct sim_pass *p, struct sim_route *r)
 {
@@ -103,10 +112,8 @@ static int fill_route(struct sim_pass *p, struct sim_route *r)
     for (int end = 0; end < 2; end++) {
         int dev = end ? r->dst : r->src, nic = nic_of(v, dev);
 
-        if (nic < 0)
-            return zep_error_set(p->err, ZEP_EINVAL, "node %d has no NIC: there is no link between its devices and other nodes", v->dev_node[dev]);
-        if (v->nic_bw[nic] <= 0)
-            return zep_error_set(p->err, ZEP_EINVAL, "node %d: the bandwidth of its NIC %d is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it", v->dev_node[dev], nic - v->node_nic0[v->dev_node[dev]]);
+        if (nic < 0 || v->nic_bw[nic] <= 0)
+            return sim_no_link(v, v->dev_node[dev], nic, p->err);
         r->res[end] = 2 * v->n_dev + (end ? v->n_nic : 0) + nic;
     }
     r->latency_s = v->net_latency_s;

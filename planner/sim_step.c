@@ -158,8 +158,7 @@ static int need_links(const struct zep_view *v, struct zep_error *err)
         for (int c = v->node_nic0[n]; c < v->node_nic0[n + 1]; c++)
             sum += v->nic_bw[c];
         if (sum <= 0)
-            return zep_error_set(err, ZEP_EINVAL, v->node_nic0[n + 1] > v->node_nic0[n] ? "node %d: the bandwidth of its NICs is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it"
-                                                                                         : "node %d has no NIC: there is no link between its devices and other nodes", n);
+            return sim_no_link(v, n, -1, err);
     }
     return ZEP_OK;
 }
@@ -174,7 +173,7 @@ int zep_simulate(const struct zep_plan *plan, const struct zep_view *view, const
         return zep_error_set(err, ZEP_EINVAL, "the plan is for %d devices of %d ranks, the cluster has %d and the costs are of %d", plan->n_dev, plan->tp, view->n_dev, cost->tp);
     if (!plan->n_token)
         return zep_error_set(err, ZEP_EINVAL, "the plan has no tokens: nothing to simulate");
-    if ((rc = alloc_sim(view, &sim, err)) < 0)
+    if ((rc = need_links(view, err)) < 0 || (rc = alloc_sim(view, &sim, err)) < 0)
         return rc;
     if (!(buf = zep_calloc((size_t)plan->n_dev, sizeof *buf))) {
         rc = zep_error_nomem(err, "simulation");
@@ -198,8 +197,6 @@ int zep_simulate(const struct zep_plan *plan, const struct zep_view *view, const
         if (rc < 0)
             goto err_sim;
     }
-    if ((rc = need_links(view, err)) < 0)
-        goto err_sim;
     sim->bound_s = cost->model.n_layer * (sim->pass[0].compute_even_s + sim->pass[1].compute_even_s);
     free(buf);
     *sim_out = sim;

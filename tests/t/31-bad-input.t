@@ -107,7 +107,15 @@ is "$status" 2 "a model that does not fit: status 2"
 like "$err" 'memory holds 0 tokens a device of a800 beside the model.s state \([0-9.]+ GB a device\), the batch has 8192' "and by how much"
 run "$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:0' --device h100 --model llama3-8b --dist arxiv:tokens=32k,max=32k --methods te-cp --capacity 8k
 is "$status" 2 "no links between nodes: status 2"
-like "$err" 'node [01] has no NIC: there is no link between its devices and other nodes' "and that they are missing"
+like "$err" 'node 0 has no NIC: there is no link between its devices and other nodes: the topology must say it' "and that they are missing"
+run "$zeppelin" plan --synthetic 'nodes:2 dev:4 nic:0' --dist arxiv:tokens=32k,max=32k --method te-cp --capacity 8k
+is "$status" 0 "a plan by tokens needs no speed of links"
+like "$err" "warning: node 'node0' has no NIC in the topology, and the plan sends tokens between nodes" "but says that there are none"
+run "$zeppelin" plan --synthetic 'nodes:2 dev:4 nic:0' --lengths <(printf '%s\n' 8 8 8 8 8 8 8 8) --capacity 8k
+unlike "$err" 'no NIC' "where it needs any"
+run "$zeppelin" advise --synthetic 'nodes:2 dev:4 nic:0' --device h100 --model llama-3b --dist arxiv:tokens=128k,max=32k --steps 1
+is "$status" 2 "advice without links: status 2"
+like "$err" 'error: nothing can be predicted with 2 nodes: node 0 has no NIC: .*--nodes 1 take one node alone$' "and what to do"
 
 # --- jobs ---
 bad 2 "$e --set plan.method=zepelin: plan.method: 'zepelin' (did you mean 'zeppelin'?): \`zeppelin plan --help\` lists the methods" "an unknown method in a job" "$zeppelin" run --set plan.method=zepelin job.yaml

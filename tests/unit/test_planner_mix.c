@@ -334,7 +334,7 @@ START_TEST(unknown_links)
             view->nic_bw[1] = 0;
         ck_assert_int_eq(zep_simulate(plan, view, &c, NULL, &sim, &err), ZEP_EINVAL);
         ck_assert_str_eq(err.text, nic ? "node 1: the bandwidth of its NICs is not known: the topology must say it (net:, bandwidth:), or zeppelin topo --measure measure it"
-                                       : "node 1 has no NIC: there is no link between its devices and other nodes");
+                                       : "node 1 has no NIC: there is no link between its devices and other nodes: the topology must say it (nics:, nic: of --synthetic), or --nodes 1 take one node alone");
         ck_assert_ptr_null(sim);
         zep_plan_free(plan);
         test_view_free(view);

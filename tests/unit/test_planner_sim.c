@@ -360,7 +360,7 @@ START_TEST(refusals)
 
     view->nic_bw[1] = 0;
     ck_assert_int_eq(zep_simulate(plan, view, &cost, NULL, &sim, &err), ZEP_EINVAL);
-    ck_assert_ptr_nonnull(strstr(err.text, "node 1: the bandwidth of its NIC 0 is not known"));
+    ck_assert_ptr_nonnull(strstr(err.text, "node 1: the bandwidth of its NICs is not known"));
     ck_assert_int_eq(zep_simulate(plan, bare, &cost, NULL, &sim, &err), ZEP_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.text, "has no NIC"));
     cost.tp = 2;
