@@ -47,8 +47,8 @@ static int parse_line(struct zep_workload *w, int *cap, char *line, struct zep_e
     for (char *word = strtok_r(line, " \t\r,", &save); word; word = strtok_r(NULL, " \t\r,", &save)) {
         int64_t len;
 
-        if (zep_parse_count(word, &len, NULL) < 0 || len < 1)
-            return zep_error_set(err, ZEP_EINVAL, "length '%.60s': expected a number of tokens, at least 1", word);
+        if (zep_parse_count(word, &len, NULL) < 0 || len < 1 || len > ZEP_PLAN_MAX_TOKENS)
+            return zep_error_set(err, ZEP_EINVAL, "length '%.60s': expected a number of tokens, 1 to %lld", word, (long long)ZEP_PLAN_MAX_TOKENS);
         if ((rc = add_len(w, cap, len, err)) < 0)
             return rc;
     }

@@ -268,9 +268,12 @@ START_TEST(lengths)
     static const struct {
         const char *text, *error; /* after PATH */
     } bad[] = {
-        {"12\nabc\n", ":2: length 'abc': expected a number of tokens, at least 1"},
-        {"12,0\n", ":1: length '0': expected a number of tokens, at least 1"},
-        {"\n\n-4\n", ":3: length '-4': expected a number of tokens, at least 1"},
+        {"12\nabc\n", ":2: length 'abc': expected a number of tokens, 1 to 1099511627776"},
+        {"12,0\n", ":1: length '0': expected a number of tokens, 1 to 1099511627776"},
+        {"\n\n-4\n", ":3: length '-4': expected a number of tokens, 1 to 1099511627776"},
+        {"2000000000000\n", ":1: length '2000000000000': expected a number of tokens, 1 to 1099511627776"},
+        {"99999999999999999999\n", ":1: length '99999999999999999999': expected a number of tokens, 1 to 1099511627776"},
+        {"1099511627776\n1\n", ":2: '1': the workload is longer than 1099511627776 tokens"},
         {"# nothing\n", ": no lengths in it: expected one length in tokens a line"},
     };
 
