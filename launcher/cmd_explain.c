@@ -11,6 +11,7 @@
 #include "launcher/cli.h"
 #include "launcher/predict.h"
 #include "planner/estimate.h"
+#include "planner/mix.h"
 
 enum { OPT_METHOD = 256, OPT_JSON };
 
@@ -86,6 +87,7 @@ static int parse(int argc, char **argv, struct args *a)
 static int again(const struct args *a, const struct zep_comparison *c, int64_t capacity, double *step_s, struct zep_error *err)
 {
     struct zep_plan_opts opts = a->p.opts;
+    struct zep_capacity more = {0};
     struct zep_plan *plan;
     struct zep_sim *sim;
     int rc;
@@ -96,7 +98,13 @@ static int again(const struct args *a, const struct zep_comparison *c, int64_t c
     opts.dev_capacity = c->dev_capacity;
     opts.cost = &c->cost;
     *step_s = 0;
+    if (capacity != c->capacity) { /* small devices still hold no more than they do */
+        if ((rc = zep_capacity_choose(&c->cost, c->view, c->work->n_token, capacity, 0, &more, err)) < 0)
+            return rc;
+        opts.dev_capacity = more.dev;
+    }
     rc = zep_plan_build(c->view, c->work->len, c->work->n, &opts, &plan, err);
+    free(more.dev);
     if (rc == ZEP_EUNSUPPORTED)
         return ZEP_OK;
     if (rc < 0)

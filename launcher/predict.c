@@ -326,8 +326,8 @@ static void put_json_problem(const struct zep_comparison *c, json_t *root)
     json_object_set_new(root, "lengths", lengths);
     json_object_set_new(root, "node_nic_bytes_s", nics);
     json_object_set_new(root, "device_port_bytes_s", ports);
-    json_object_set_new(root, "costs", json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "layers", k->model.n_layer, "pair_forward_s", k->attn_fwd_s, "pair_backward_s", k->attn_bwd_s,
-                                                 "token_forward_s", k->linear_fwd_s + k->tp_fwd_s, "token_backward_s", k->linear_bwd_s + k->tp_bwd_s, "head_token_s", k->head_fwd_s + k->head_bwd_s, "q_row_bytes", k->q_row, "kv_row_bytes",
+    json_object_set_new(root, "costs", json_pack("{s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:b}", "layers", k->model.n_layer, "pair_forward_s", k->attn_fwd_s, "pair_backward_s", k->attn_bwd_s,
+                                                 "token_forward_s", k->linear_fwd_s + k->tp_fwd_s, "token_backward_s", k->linear_bwd_s + k->tp_bwd_s, "token_tensor_s", k->tp_fwd_s + k->tp_bwd_s, "head_token_s", k->head_fwd_s + k->head_bwd_s, "q_row_bytes", k->q_row, "kv_row_bytes",
                                                  k->kv_row, "dkv_row_bytes", k->dkv_row, "layer_parameters", k->layer_params, "other_parameters", k->other_params, "gradient_bytes", k->grad_bytes, "parameter_bytes", k->param_bytes,
                                                  "optimizer_bytes", k->optim_bytes, "memory_bandwidth", k->mem_bw, "launch_s", k->launch_s, "tile", k->tile, "overlap_gradients", k->engine.overlap_grad));
 }

@@ -255,6 +255,8 @@ assert [round(x, 3) for x in d["device_speed"]] == [1, 1, 1, 1, 0.338, 0.338], d
 assert d["device_memory_bytes"] == [80e9] * 4 + [40e9] * 2 and d["device_capacity"][0] > d["device_capacity"][5]
 assert r["memory_bytes"] <= r["memory_limit_bytes"]' "$out"
 ok $? "as JSON"
+run "$zeppelin" explain --from mixed.yaml --model llama-3b --dist arxiv:tokens=48k,seed=5 --slack 1.05
+like "$out" "^ +[1-9][0-9.]* % shorter: half as much capacity again \\(more than memory holds\\)" "more capacity helps although small devices have none more"
 run "$zeppelin" plan --from mixed.yaml --model llama-3b --dist arxiv:tokens=64k,seed=1 --capacity 16k --method zeppelin-paper --check --json
 like "$out" '"format": "zeppelin-plan/1.2"' "a plan with capacities of its own"
 printf '%s\n' "$out" >mixed.json
@@ -264,6 +266,19 @@ like "$out" "^capacity [0-9]+ to 16384 tokens a device" "and shown"
 step() { "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method packed-dp,static-cp --csv "$@" 2>slow.err | sed -n 's/^static-cp,\([^,]*\),.*/\1/p'; }
 ok "$(awk -v a="$(step)" -v b="$(step --slow '*=0.5')" 'BEGIN { exit !(a > 0 && b > 1.3 * a && b < 2.01 * a) }'; echo $?)" "all at half their speed: up to twice as long"
 like "$(cat slow.err)" "not all alike: 16 devices with a speed of their own, the slowest at 0.5 of what they should be" "and it is said"
+# --- the lower bound is below every plan, also where devices are slow, differ, or are groups ---
+bounded()
+{
+    "$zeppelin" sim "$@" --model llama-3b --recompute --dist arxiv:tokens=48k,seed=5 --json 2>bound.err >bound.json
+    "$top/tests/bench/bound" bound.json >bound.out 2>>bound.err
+    ok "$(awk '/x the bound/ { n++; if ($(NF - 3) < 1) bad = 1; if ($1 == "zeppelin" && $(NF - 3) < 1.6) near = 1 } END { exit !(n > 1 && near && !bad) }' bound.out; echo $?)" "no plan is below the lower bound, and ours is near it: $*"
+}
+bounded --preset A:4
+bounded --preset A:4 --slow '*=0.5'
+bounded --preset B:4 --slow node0=0.3
+bounded --preset C:8 --tp 4 --slow node1=0.5
+bounded --from mixed.yaml --methods zeppelin,zeppelin-paper
+bounded --synthetic 'nodes:1 dev:4' --device h200
 # --- links above leaf switches ---
 tree=(--device h100 --model llama-3b --dist "arxiv:tokens=64k,seed=1" --method te-cp)
 run "$zeppelin" sim --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s' "${tree[@]}"
