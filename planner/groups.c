@@ -60,11 +60,28 @@ int zep_groups_per_node(const struct zep_view *view)
     return n;
 }
 
+int zep_groups_common(const struct zep_view *view)
+{
+    int common = 0;
+
+    for (int i = 0; i < view->n_node; i++) {
+        int x = view->node_dev0[i + 1] - view->node_dev0[i];
+
+        while (x) {
+            int rest = common % x;
+
+            common = x;
+            x = rest;
+        }
+    }
+    return common;
+}
+
 int zep_groups_uniform(struct zep_groups *g, int size)
 {
-    int n_dev = g->view->n_dev, per_node = zep_groups_per_node(g->view);
+    int n_dev = g->view->n_dev, per_node = zep_groups_per_node(g->view), common = zep_groups_common(g->view);
 
-    if (size != 1 && size != n_dev && (!per_node || (size < per_node ? per_node % size != 0 : size % per_node != 0 || n_dev % size != 0)))
+    if (size != n_dev && common % size && (!per_node || size % per_node || n_dev % size))
         return 0;
     g->n = n_dev / size;
     for (int i = 0; i <= g->n; i++)
@@ -77,11 +94,13 @@ static int n_node_of(const struct zep_groups *g, int i)
     return g->view->dev_node[g->dev0[i + 1] - 1] - g->view->dev_node[g->dev0[i]] + 1;
 }
 
-int zep_groups_heads(const struct zep_groups *g, int size)
+int zep_groups_heads(const struct zep_groups *g, int i)
 {
+    int size = g->dev0[i + 1] - g->dev0[i];
+
     if (g->u)
         return g->u > 1 && size % g->u == 0 ? g->u : 0;
-    return g->heads > 0 && size > 1 && size <= zep_groups_per_node(g->view) && g->heads % size == 0 ? size : 0;
+    return g->heads > 0 && size > 1 && n_node_of(g, i) == 1 && g->heads % size == 0 ? size : 0;
 }
 
 /* Where heads are exchanged: attention on groups, in shares of the heads, hides what goes round the ring of groups, and nothing hides the exchange. */
@@ -95,7 +114,7 @@ static double seconds_heads(const struct zep_groups *g, int64_t len, int i, int 
 
 static double seconds(const struct zep_groups *g, int64_t len, int i)
 {
-    int size = g->dev0[i + 1] - g->dev0[i], u = zep_groups_heads(g, size);
+    int size = g->dev0[i + 1] - g->dev0[i], u = zep_groups_heads(g, i);
     double attn = zep_estimate_attn(g->cost, len, size), travel = size > 1 ? zep_estimate_travel(g->cost, g->view, len, size, n_node_of(g, i)) : 0;
 
     return u ? seconds_heads(g, len, i, u) : (travel > attn ? travel : attn) + (double)len / size * zep_estimate_token(g->cost);
@@ -178,7 +197,7 @@ int zep_groups_plan(const struct zep_groups *g, const struct zep_plan_opts *opts
         if ((rc = set[i] = zep_sets_get(&draft.sets, item + g->dev0[i], g->dev0[i + 1] - g->dev0[i], err)) < 0)
             goto out;
         draft.sets.set[set[i]].form = form;
-        draft.sets.set[set[i]].heads = zep_groups_heads(g, g->dev0[i + 1] - g->dev0[i]);
+        draft.sets.set[set[i]].heads = zep_groups_heads(g, i);
     }
     for (int k = 0; k < g->n_seq; k++) {
         draft.order[k] = g->sorted[k];
@@ -192,23 +211,33 @@ out:
     return rc;
 }
 
+/* Devices [first, end) are a part of a node, or whole nodes. */
+static int is_whole(const struct zep_view *v, int first, int end)
+{
+    int a = v->dev_node[first], b = v->dev_node[end - 1];
+
+    return a == b || (v->node_dev0[a] == first && v->node_dev0[b + 1] == end);
+}
+
 int zep_groups_split(struct zep_groups *g, int i)
 {
-    int size = g->dev0[i + 1] - g->dev0[i], per_node = zep_groups_per_node(g->view);
+    int first = g->dev0[i], end = g->dev0[i + 1], mid = first + (end - first) / 2;
 
-    if (!per_node || size < 2 || size % 2 || (size > per_node && (size / 2) % per_node))
+    if (end - first < 2 || (end - first) % 2 || !is_whole(g->view, first, mid) || !is_whole(g->view, mid, end))
         return 0;
     memmove(g->dev0 + i + 2, g->dev0 + i + 1, (size_t)(g->n - i) * sizeof *g->dev0);
-    g->dev0[i + 1] = g->dev0[i] + size / 2;
+    g->dev0[i + 1] = mid;
     g->n++;
     return 1;
 }
 
 int zep_groups_join(struct zep_groups *g, int i)
 {
-    int size = g->dev0[i + 1] - g->dev0[i];
+    int first = g->dev0[i], size = g->dev0[i + 1] - first, node = g->view->dev_node[first];
 
-    if (i + 2 > g->n || g->dev0[i + 2] - g->dev0[i + 1] != size || g->dev0[i] % (2 * size))
+    if (i + 2 > g->n || g->dev0[i + 2] - g->dev0[i + 1] != size || !is_whole(g->view, first, g->dev0[i + 2]))
+        return 0;
+    if (n_node_of(g, i) == 1 && g->view->dev_node[g->dev0[i + 2] - 1] == node ? (first - g->view->node_dev0[node]) % (2 * size) : first % (2 * size)) /* aligned in its node, or among whole nodes */
         return 0;
     memmove(g->dev0 + i + 1, g->dev0 + i + 2, (size_t)(g->n - i - 1) * sizeof *g->dev0);
     g->n--;

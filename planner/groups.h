@@ -26,15 +26,17 @@ int zep_groups_init(struct zep_groups *g, const struct zep_view *view, const int
 void zep_groups_free(struct zep_groups *g);
 /* Tokens that group i holds, every member as many: its smallest decides. */
 int64_t zep_groups_room(const struct zep_groups *g, int i);
-/* How many members of a group of a size exchange heads, 0: none. */
-int zep_groups_heads(const struct zep_groups *g, int size);
+/* How many members of group i exchange heads, 0: none. */
+int zep_groups_heads(const struct zep_groups *g, int i);
 /* Devices a node where all nodes have as many, else 0. */
 int zep_groups_per_node(const struct zep_view *view);
-/* Groups of one size: 1 where the size divides a node, or is whole nodes that divide the cluster, or is everything. */
+/* The largest number of devices that all nodes consist of whole groups of. */
+int zep_groups_common(const struct zep_view *view);
+/* Groups of one size: 1 where the size divides all nodes, or is whole nodes that divide the cluster, or is everything. */
 int zep_groups_uniform(struct zep_groups *g, int size);
 /* Longest first, each to the group that is done first with it and has room: 1 all are placed, 0 not all fit. Loads are attention and linear modules, and what transfers exceed the attention by. */
 int zep_groups_pack(struct zep_groups *g);
-/* Splits group i in two halves, or joins it with the next one where both are halves of one larger aligned group: 1 done. */
+/* Splits group i in two halves, or joins it with the next one where both are halves of one larger aligned group: 1 done. Groups stay parts of a node or whole nodes. */
 int zep_groups_split(struct zep_groups *g, int i);
 int zep_groups_join(struct zep_groups *g, int i);
 double zep_groups_makespan(const struct zep_groups *g);

@@ -42,15 +42,15 @@ static int settle(int rc, struct zep_plan *best, int skipped, const char *method
     return ZEP_OK;
 }
 
-/* The next larger degree; 0: none. */
+/* The next larger degree: inside nodes those that go into all of them alike; 0: none. */
 static int next_degree(const struct zep_view *view, int size)
 {
-    int per_node = zep_groups_per_node(view);
+    int common = zep_groups_common(view);
 
     if (size >= view->n_dev)
         return 0;
-    if (per_node && size < per_node)
-        return 2 * size <= per_node ? 2 * size : per_node;
+    if (size < common)
+        return 2 * size <= common ? 2 * size : common;
     return 2 * size < view->n_dev ? 2 * size : view->n_dev;
 }
 
@@ -109,7 +109,7 @@ static int build_llama(const struct zep_view *view, const int64_t *len, int n, c
 /* Of each size of group all degrees of exchange that divide it and the key-value heads: as large as the group (ulysses), or any inside a node (usp). */
 static int build_heads(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, int rings, struct zep_plan **plan_out, struct zep_error *err)
 {
-    int n_head = zep_estimate_n_heads(opts), per_node = zep_groups_per_node(view), skipped = 0, rc;
+    int n_head = zep_estimate_n_heads(opts), common = zep_groups_common(view), skipped = 0, rc;
     struct zep_plan *best = NULL, *plan;
     struct zep_groups g;
     double best_s = 0;
@@ -120,7 +120,7 @@ static int build_heads(const struct zep_view *view, const int64_t *len, int n, c
         return rc;
     for (int size = 1; size && rc == ZEP_OK && !(best && !opts->cost); size = next_degree(view, size))
         for (g.u = size; g.u >= 1 && rc == ZEP_OK && !(best && !opts->cost); g.u--) {
-            if (size % g.u || n_head % g.u || (g.u < size && (!rings || g.u > per_node || per_node % g.u)))
+            if (size % g.u || n_head % g.u || (g.u < size && (!rings || common % g.u)))
                 continue;
             if (!zep_groups_uniform(&g, size) || !zep_groups_pack(&g))
                 continue;
@@ -171,6 +171,7 @@ struct mixed {
     double *dev_s;            /* [n_dev] */
     int64_t *dev_tok;
     int32_t *first, *size;    /* [n_seq] devices of a sequence */
+    int largest;              /* node */
 };
 
 static void mixed_free(struct mixed *m)
@@ -190,6 +191,8 @@ static int mixed_init(struct mixed *m, const struct zep_view *view, const int64_
     if ((rc = zep_groups_init(&m->g, view, len, n, opts, err)) < 0)
         return rc;
     m->opts = opts;
+    for (int i = 0; i < view->n_node; i++)
+        m->largest = view->node_dev0[i + 1] - view->node_dev0[i] > m->largest ? view->node_dev0[i + 1] - view->node_dev0[i] : m->largest;
     m->dev_s = zep_calloc((size_t)view->n_dev, sizeof *m->dev_s);
     m->dev_tok = zep_calloc((size_t)view->n_dev, sizeof *m->dev_tok);
     m->first = zep_calloc((size_t)n + 1, sizeof *m->first);
@@ -213,6 +216,16 @@ static int look(const struct mixed *m, int d, int size, int64_t share, double *l
     return 1;
 }
 
+/* The first device from d on at which a block of a size may begin: blocks that a node can hold do not cross from one to the next. */
+static int next_block(const struct mixed *m, int d, int size)
+{
+    const struct zep_view *v = m->g.view;
+
+    while (d < v->n_dev && size <= m->largest && d + size > v->node_dev0[v->dev_node[d] + 1])
+        d = v->node_dev0[v->dev_node[d] + 1];
+    return d;
+}
+
 static int put(struct mixed *m, int seq, int size)
 {
     const struct zep_view *v = m->g.view;
@@ -220,7 +233,7 @@ static int put(struct mixed *m, int seq, int size)
     double best_s = 0, load, each = zep_estimate_attn(m->g.cost, len, size) + (double)len / size * zep_estimate_token(m->g.cost);
     int best = -1;
 
-    for (int d = 0; d + size <= v->n_dev; d += size) {
+    for (int d = next_block(m, 0, size); d + size <= v->n_dev; d = next_block(m, d + size, size)) {
         if (!look(m, d, size, share, &load) || (best >= 0 && load >= best_s))
             continue;
         best = d;

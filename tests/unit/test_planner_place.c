@@ -233,6 +233,81 @@ START_TEST(degrees)
 }
 END_TEST
 
+/* The groups of the rivals: sizes that all nodes consist of, whole nodes where these are alike, everything; split and joined they stay parts of a node or whole nodes. */
+START_TEST(groups)
+{
+    static const struct {
+        int n_node, dev[4], common;
+        const char *sizes;
+    } table[] = {
+        {1, {12}, 12, "1 2 3 4 6 12"}, {2, {8, 8}, 8, "1 2 4 8 16"}, {3, {6, 6, 6}, 6, "1 2 3 6 18"}, {4, {4, 4, 4, 4}, 4, "1 2 4 8 16"}, {2, {8, 4}, 4, "1 2 4 12"}, {3, {8, 6, 4}, 2, "1 2 18"}, {2, {3, 5}, 1, "1 8"},
+    };
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, 2);
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        int nic[4] = {1, 1, 1, 1}, n_done = 0;
+        struct zep_view *view = make_view_uneven(table[i].n_node, table[i].dev, nic);
+        struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+        const int64_t len = 100;
+        struct zep_groups g;
+        char got[100] = "";
+
+        opts.capacity_tok = 100;
+        ck_assert_int_eq(zep_groups_init(&g, view, &len, 1, &opts, NULL), ZEP_OK);
+        ck_assert_int_eq(zep_groups_common(view), table[i].common);
+        for (int size = 1; size <= view->n_dev; size++)
+            if (zep_groups_uniform(&g, size))
+                snprintf(got + strlen(got), sizeof got - strlen(got), "%s%d", *got ? " " : "", size);
+        ck_assert_str_eq(got, table[i].sizes);
+        ck_assert(zep_groups_uniform(&g, 1));
+        for (int step = 0; step < 500; step++) {
+            n_done += between(&rng, 0, 2) ? zep_groups_split(&g, between(&rng, 0, g.n - 1)) : zep_groups_join(&g, between(&rng, 0, g.n - 1));
+            ck_assert(g.dev0[0] == 0 && g.dev0[g.n] == view->n_dev);
+            for (int k = 0; k < g.n; k++) {
+                int a = view->dev_node[g.dev0[k]], b = view->dev_node[g.dev0[k + 1] - 1];
+
+                ck_assert_int_lt(g.dev0[k], g.dev0[k + 1]);
+                ck_assert_msg(a == b || (view->node_dev0[a] == g.dev0[k] && view->node_dev0[b + 1] == g.dev0[k + 1]), "table %d, step %d: devices [%d, %d)", (int)i, step, g.dev0[k], g.dev0[k + 1]);
+            }
+        }
+        ck_assert_int_gt(n_done, 20);
+        zep_groups_free(&g);
+        test_view_free(view);
+    }
+}
+END_TEST
+
+/* A fixed degree and mixed ones keep rings inside nodes where these are of different size, too. */
+START_TEST(uneven_rivals)
+{
+    static const char *const methods[] = {"static-cp", "wlb", "flexsp", "hybrid-dp", "ulysses", "usp"};
+    int dev[3] = {8, 4, 6}, nic[3] = {4, 2, 2};
+
+    for (size_t m = 0; m < sizeof methods / sizeof methods[0]; m++) {
+        struct trial t;
+        struct zep_rng rng;
+        struct zep_plan *plan;
+        struct zep_error err = {0};
+
+        zep_rng_seed(&rng, 4);
+        make_trial(&t, &rng, 1, 1, 1);
+        test_view_free(t.view);
+        t.view = make_view_uneven(3, dev, nic);
+        t.n = 40;
+        for (int i = 0; i < t.n; i++)
+            t.len[i] = i ? 2000 : 12000;
+        t.opts.capacity_tok = 7500;
+        t.opts.method = methods[m];
+        ck_assert_msg(zep_plan_build(t.view, t.len, t.n, &t.opts, &plan, &err) == ZEP_OK, "%s: %s", methods[m], err.text);
+        for (int i = 0; i < plan->n_ring; i++)
+            ck_assert_msg(plan->ring[i].zone != ZEP_ZONE_INTER, "%s: ring %d of %d devices crosses nodes", methods[m], i, plan->ring[i].n_member);
+        zep_plan_free(plan);
+        test_view_free(t.view);
+    }
+}
+END_TEST
+
 /* A slow device is given less. */
 START_TEST(slow_device)
 {
@@ -301,6 +376,8 @@ int main(void)
     tcase_add_test(tc, estimate);
     tcase_add_loop_test(tc, comes_and_goes, 0, 6);
     tcase_add_test(tc, degrees);
+    tcase_add_test(tc, groups);
+    tcase_add_test(tc, uneven_rivals);
     tcase_add_test(tc, slow_device);
     tcase_add_test(tc, unknown_links);
     suite_add_tcase(s, tc);
