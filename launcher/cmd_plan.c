@@ -98,12 +98,12 @@ static int parse_number(const char *name, int64_t min, int64_t max, int64_t *out
 
 static int parse_compose(enum zep_compose *out, struct zep_error *err)
 {
-    for (int i = 0; i < ZEP_N_COMPOSE; i++)
-        if (!strcmp(optarg, zep_compose_names[i])) {
-            *out = (enum zep_compose)i;
-            return ZEP_OK;
-        }
-    return zep_error_set(err, ZEP_EINVAL, "--compose: '%.60s': expected balance or alike", optarg);
+    int found = zep_compose_find(optarg);
+
+    if (found < 0)
+        return zep_error_set(err, ZEP_EINVAL, "--compose: '%.60s': expected balance or alike", optarg);
+    *out = (enum zep_compose)found;
+    return ZEP_OK;
 }
 
 static int parse_option(struct args *a, int c, struct zep_error *err)

@@ -36,7 +36,8 @@ struct zep_report {
     struct zep_outcome outcome;
     int attempt, ranks, nodes; /* of the last attempt */
     int64_t params, capacity, cut_documents;
-    char method[32], kernels[32], gemm[32];
+    int64_t window;              /* steps whose documents are dealt out together; 0: not recorded */
+    char method[32], compose[32], kernels[32], gemm[32];
     int n_step, n_eval, n_rank, n_rank_step;
     struct zep_report_step *step; /* ascending; of repeated steps the highest attempt's */
     struct zep_report_eval *eval;

@@ -75,6 +75,8 @@ int zep_report_json(const struct zep_report *r, struct zep_buf *b, struct zep_er
     json_object_set_new(j, "parameters", json_integer(r->params));
     json_object_set_new(j, "capacity_tok", json_integer(r->capacity));
     json_object_set_new(j, "method", json_string(r->method));
+    json_object_set_new(j, "window", json_integer(r->window ? r->window : r->job->plan.window));
+    json_object_set_new(j, "compose", json_string(*r->compose ? r->compose : r->job->plan.compose));
     json_object_set_new(j, "kernels", json_string(r->kernels));
     json_object_set_new(j, "startup_s", startup(r));
     json_object_set_new(j, "cut_documents", json_integer(r->cut_documents));

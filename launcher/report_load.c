@@ -68,6 +68,8 @@ static void take_start(struct zep_report *r, const json_t *j)
     r->cut_documents = whole(j, "cut_documents");
     take_startup(r, j);
     text_of(j, "method", r->method, sizeof r->method);
+    text_of(j, "compose", r->compose, sizeof r->compose);
+    r->window = whole(j, "window");
     text_of(j, "kernels", r->kernels, sizeof r->kernels);
     text_of(j, "gemm", r->gemm, sizeof r->gemm);
     if (r->ranks != r->n_rank) { /* another layout: its balance is another matter */

@@ -30,6 +30,8 @@ static void put_head(const struct zep_report *r, struct zep_buf *b)
     if (r->ranks)
         zep_buf_printf(b, "%d ranks on %d node%s, %.3g million parameters, capacity %" PRId64 " tokens a device, method %s, kernels %s with %s%s\n", r->ranks, r->nodes, r->nodes == 1 ? "" : "s",
                        (double)r->params / 1e6, r->capacity, r->method, r->kernels, r->gemm, r->attempt > 1 ? ", resumed" : "");
+    if (r->window > 1)
+        zep_buf_printf(b, "documents are dealt out in windows of %" PRId64 " steps (plan.compose: %s)\n", r->window, r->compose);
 }
 
 static void put_startup(const struct zep_report *r, struct zep_buf *b)

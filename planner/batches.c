@@ -162,6 +162,14 @@ static int fill(struct zep_batches *b, struct zep_error *err)
 
 const char *const zep_compose_names[ZEP_N_COMPOSE] = {"balance", "alike"};
 
+int zep_compose_find(const char *name)
+{
+    for (int i = 0; i < ZEP_N_COMPOSE; i++)
+        if (!strcmp(name, zep_compose_names[i]))
+            return i;
+    return -1;
+}
+
 int zep_batches_set_window(struct zep_batches *b, int64_t window, enum zep_compose compose, struct zep_error *err)
 {
     if (window < 1 || window > ZEP_MAX_WINDOW)

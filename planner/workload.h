@@ -35,6 +35,7 @@ int zep_batches_new_lengths(const int64_t *len, int64_t n_doc, int64_t tokens_pe
 enum zep_compose { ZEP_COMPOSE_BALANCE = 0, ZEP_COMPOSE_ALIKE, ZEP_N_COMPOSE };
 #define ZEP_MAX_WINDOW 1024
 extern const char *const zep_compose_names[ZEP_N_COMPOSE];
+int zep_compose_find(const char *name); /* -1: none of them */
 int zep_batches_set_window(struct zep_batches *b, int64_t window, enum zep_compose compose, struct zep_error *err);
 /* One pass instead of endless epochs, for an evaluation: the first documents of the order of epoch 0 whose tokens are max_token or fewer together (at least one document; what they are does not
  * depend on tokens_per_step), each in one batch. Batches after the last have no documents. */

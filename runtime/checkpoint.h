@@ -16,6 +16,8 @@ struct zep_ckpt_info { /* what must agree between a checkpoint and the run that 
     /* 0: not known, and not compared (checkpoints of version 1.0) */
     uint64_t token_digest, document_digest;
     int64_t context;      /* with which the documents came about; only told */
+    int64_t window;       /* steps whose documents are dealt out together; 0: not known, and not compared (checkpoints up to version 1.1) */
+    int compose;          /* enum zep_compose, of a window of more than one step */
 };
 
 struct zep_ckpt_args {

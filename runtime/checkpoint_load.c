@@ -12,6 +12,7 @@
 #include "common/digest.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "planner/workload.h"
 #include "runtime/agree.h"
 #include "runtime/filework.h"
 
@@ -79,6 +80,12 @@ static int compare(const char *name, const struct zep_manifest *m, const struct 
     if (m->info.document_digest && m->info.document_digest != expect->document_digest)
         return zep_error_set(err, ZEP_EREFUSED, "%s: was made with data.context %" PRId64 ", the job says %" PRId64 ": longer documents are cut otherwise, and batches would be others", name,
                              m->info.context, expect->context);
+    if (m->info.window && m->info.window != expect->window)
+        return zep_error_set(err, ZEP_EREFUSED, "%s: was made with plan.window %" PRId64 ", the job says %" PRId64 ": steps would have other documents, some of the epoch would come twice or not at all", name,
+                             m->info.window, expect->window);
+    if (m->info.window > 1 && m->info.compose != expect->compose)
+        return zep_error_set(err, ZEP_EREFUSED, "%s: was made with plan.compose %s, the job says %s: steps would have other documents, some of the epoch would come twice or not at all", name,
+                             m->info.compose < 0 ? "of another kind" : zep_compose_names[m->info.compose], zep_compose_names[expect->compose]);
     return ZEP_OK;
 }
 

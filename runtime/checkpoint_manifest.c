@@ -11,6 +11,7 @@
 #include "common/digest.h"
 #include "common/format.h"
 #include "common/fs.h"
+#include "planner/workload.h"
 
 /* 64-bit digests travel as hexadecimal text: JSON numbers may lose bits elsewhere. */
 static json_t *hex(uint64_t x)
@@ -123,7 +124,7 @@ char *zep_manifest_write(const struct zep_manifest *m, const struct zep_model *m
         json_array_append_new(shards, json_pack("{s:s, s:I, s:I, s:I, s:o}", "file", file, "first", (json_int_t)s->first, "last", (json_int_t)s->last, "bytes",
                                                 (json_int_t)s->bytes, "xxh64", hex(s->digest)));
     }
-    json_object_set_new(root, "format", json_string(ZEP_CKPT_FORMAT "/1.1"));
+    json_object_set_new(root, "format", json_string(ZEP_CKPT_FORMAT "/1.2"));
     json_object_set_new(root, "step", json_integer(m->info.step));
     json_object_set_new(root, "seed", json_integer((json_int_t)m->info.seed));
     json_object_set_new(root, "tokens", json_integer(m->info.tokens));
@@ -131,6 +132,10 @@ char *zep_manifest_write(const struct zep_manifest *m, const struct zep_model *m
     json_object_set_new(root, "data_tokens", hex(m->info.token_digest));
     json_object_set_new(root, "documents", hex(m->info.document_digest));
     json_object_set_new(root, "context", json_integer(m->info.context));
+    if (m->info.window)
+        json_object_set_new(root, "window", json_integer(m->info.window));
+    if (m->info.window > 1)
+        json_object_set_new(root, "compose", json_string(zep_compose_names[m->info.compose]));
     json_object_set_new(root, "optimizer", json_string(m->n_part == 3 ? "adamw" : "sgd"));
     json_object_set_new(root, "dtype", json_string(ZEP_CKPT_DTYPE));
     json_object_set_new(root, "model", shape);
@@ -193,13 +198,13 @@ int zep_manifest_read(const char *name, const char *text, size_t len, const stru
     struct zep_manifest m = {0};
     json_error_t je;
     json_t *root = json_loadb(text, len, 0, &je);
-    const char *format, *optimizer, *dtype;
+    const char *format, *optimizer, *dtype, *compose;
     int rc;
 
     if (!root)
         return zep_error_set(err, ZEP_EINVAL, "%s:%d: %s", name, je.line, je.text);
     format = json_string_value(json_object_get(root, "format"));
-    if ((rc = zep_format_check(format ? format : "", ZEP_CKPT_FORMAT, 1, 1, NULL, err)) < 0) {
+    if ((rc = zep_format_check(format ? format : "", ZEP_CKPT_FORMAT, 1, 2, NULL, err)) < 0) {
         zep_error_prefix(err, "%s", name);
         goto out;
     }
@@ -217,6 +222,9 @@ int zep_manifest_read(const char *name, const char *text, size_t len, const stru
     m.info.token_digest = unhex(json_object_get(root, "data_tokens"));
     m.info.document_digest = unhex(json_object_get(root, "documents"));
     m.info.context = json_integer_value(json_object_get(root, "context"));
+    m.info.window = json_integer_value(json_object_get(root, "window"));
+    compose = json_string_value(json_object_get(root, "compose"));
+    m.info.compose = compose ? zep_compose_find(compose) : ZEP_COMPOSE_BALANCE;
     optimizer = json_string_value(json_object_get(root, "optimizer"));
     m.n_part = optimizer && strcmp(optimizer, "sgd") == 0 ? 1 : 3;
     if ((rc = compare_shape(name, json_object_get(root, "model"), &model->shape, err)) < 0)

@@ -100,6 +100,8 @@ int zep_metrics_write_start(struct zep_metrics *m, const struct zep_metrics_star
     json_object_set_new(j, "kernels", json_string(s->kernels));
     json_object_set_new(j, "gemm", json_string(s->gemm));
     json_object_set_new(j, "method", json_string(s->method));
+    json_object_set_new(j, "window", json_integer(s->window));
+    json_object_set_new(j, "compose", json_string(s->compose));
     json_object_set_new(j, "version", json_string(PACKAGE_VERSION));
     for (int i = 0; i < ZEP_N_STARTUP; i++)
         json_object_set_new(parts, zep_startup_names[i], json_real(s->startup_s[i]));

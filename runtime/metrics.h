@@ -17,8 +17,8 @@ extern const char *const zep_startup_names[ZEP_N_STARTUP];
 
 struct zep_metrics_start {
     int ranks, nodes, devices; /* devices a node, the largest */
-    int64_t step, params, capacity, cut_documents;
-    const char *kernels, *gemm, *method;
+    int64_t step, params, capacity, cut_documents, window;
+    const char *kernels, *gemm, *method, *compose;
     double startup_s[ZEP_N_STARTUP];
 };
 int zep_metrics_write_start(struct zep_metrics *m, const struct zep_metrics_start *s, struct zep_error *err);

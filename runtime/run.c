@@ -15,6 +15,7 @@
 #include "common/log.h"
 #include "common/rundir.h"
 #include "planner/dataset.h"
+#include "planner/workload.h"
 #include "runtime/agree.h"
 #include "runtime/checkpoint.h"
 #include "runtime/filework.h"
@@ -210,6 +211,8 @@ static struct zep_ckpt_info ckpt_info(const struct run *r)
         .token_digest = r->token_digest,
         .document_digest = r->document_digest,
         .context = r->job->data.context,
+        .window = r->job->plan.window,
+        .compose = zep_compose_find(r->job->plan.compose),
     };
 }
 
@@ -334,6 +337,8 @@ static int start_training(struct run *r, struct zep_error *err)
             .kernels = r->kernels->name,
             .gemm = zep_gemm_name(),
             .method = r->job->plan.method,
+            .compose = r->job->plan.compose,
+            .window = r->job->plan.window,
         };
 
         memcpy(s.startup_s, r->startup_s, sizeof s.startup_s);

@@ -65,7 +65,7 @@ static int open_batches(struct zep_train *t, struct zep_error *err)
         return ZEP_OK;
     if ((rc = zep_batches_new(t->set, t->job->train.tokens, t->job->train.seed, &t->batches, err)) < 0)
         return zep_error_prefix(err, "data.train"), rc;
-    if ((rc = zep_batches_set_window(t->batches, t->job->plan.window, !strcmp(t->job->plan.compose, "alike") ? ZEP_COMPOSE_ALIKE : ZEP_COMPOSE_BALANCE, err)) < 0)
+    if ((rc = zep_batches_set_window(t->batches, t->job->plan.window, (enum zep_compose)zep_compose_find(t->job->plan.compose), err)) < 0)
         return rc;
     if (t->heldout && (rc = zep_batches_new_pass(t->heldout, t->job->train.tokens, 0, t->job->train.eval_tokens, &t->eval_batches, err)) < 0)
         return zep_error_prefix(err, "data.heldout"), rc;

@@ -21,6 +21,7 @@
 #include "common/fs.h"
 #include "common/job.h"
 #include "common/rng.h"
+#include "planner/workload.h"
 #include "runtime/agree.h"
 #include "runtime/checkpoint.h"
 #include "runtime/train.h"
@@ -198,7 +199,7 @@ static int train(const struct probe *p, struct zep_comm *comm, const struct zep_
 {
     struct look look = {.p = p, .f = f, .root = zep_comm_rank(comm) == 0, .ahead = job->plan.ahead, .mutant = {p->mutant, comm}};
     struct zep_train_hooks hooks = {&look, on_share, on_gradient, on_reduced};
-    struct zep_ckpt_info info = {.seed = job->train.seed, .tokens = job->train.tokens}, found;
+    struct zep_ckpt_info info = {.seed = job->train.seed, .tokens = job->train.tokens, .window = job->plan.window, .compose = zep_compose_find(job->plan.compose)}, found;
     const struct zep_kernels *k;
     char name[64];
     int64_t bytes;

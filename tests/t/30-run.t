@@ -180,6 +180,8 @@ refused other model.norm_eps=1e-6 'was made with model.norm_eps 1e-05, the job s
 cp "$whole/job.yaml" other
 refused other data.context=256 'was made with data.context 512, the job says 256: longer documents are cut otherwise'
 cp "$whole/job.yaml" other
+refused other plan.window=2 'was made with plan.window 1, the job says 2: steps would have other documents'
+cp "$whole/job.yaml" other
 cp -r set set2
 printf 'zeppelin' | dd of=set2/train.bin bs=1 seek=5000 conv=notrunc 2>/dev/null
 refused other data.train=set2/train 'was made with another data set of the same lengths'
@@ -189,7 +191,7 @@ python3 - other/checkpoints/step-12/MANIFEST <<'PY'
 import json, sys
 m = json.load(open(sys.argv[1]))
 m["format"] = "zeppelin-checkpoint/1.0"
-for k in "manifest_xxh64", "data_tokens", "documents", "context":
+for k in "manifest_xxh64", "data_tokens", "documents", "context", "window":
     del m[k]
 for k in "norm_eps", "rope_theta":
     del m["model"][k]
@@ -197,7 +199,7 @@ json.dump(m, open(sys.argv[1], "w"))
 PY
 run "$zeppelin" run --resume other --set train.steps=13
 ok "$status" "a checkpoint of version 1.0 is resumed"
-like "$(cat other/metrics.jsonl)" '"kind":"start","attempt":6,"step":12' "from its step"
+like "$(cat other/metrics.jsonl)" '"kind":"start","attempt":7,"step":12' "from its step"
 
 # a run that diverges
 run "$zeppelin" run --set train.optimizer=sgd --set train.lr=1e6 --set train.clip=0 --set train.eval_every=1 --set checkpoint.every=0 job.yaml
@@ -226,7 +228,7 @@ is "$(ls damaged-last/checkpoints | sort | tr '\n' ' ')" "damaged-step-12 step-1
 # a MANIFEST that is not what was written: one with its checksum, one of version 1.0, which has none
 cp -r "$whole" altered
 sed -i 's/"step": 12,/"step": 5,/' altered/checkpoints/step-12/MANIFEST
-sed -i -e 's/"step": 8,/"step": -5,/' -e 's,checkpoint/1.1,checkpoint/1.0,' -e '/manifest_xxh64/s/_xxh64//' altered/checkpoints/step-8/MANIFEST
+sed -i -e 's/"step": 8,/"step": -5,/' -e 's,checkpoint/1.2,checkpoint/1.0,' -e '/manifest_xxh64/s/_xxh64//' altered/checkpoints/step-8/MANIFEST
 run "$zeppelin" run --resume altered --set train.steps=9
 is "$status" 4 "altered MANIFESTs are not believed"
 like "$err" 'step-12 is damaged and passed over: rank 0: step-12: the checksum of MANIFEST does not hold' "the checksum tells"

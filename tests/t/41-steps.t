@@ -56,6 +56,11 @@ done
 np=2
 go "$tmp/rest" "$tmp/window2.yaml" --steps 9 --gradient-at 0 --resume-dir "$tmp/half4"
 ok "$status" "resumed in the middle of a window on 2 ranks in place of 4"
+job window-other data 700 "window: 4, compose: alike"
+sed -i 's/nodes:2 dev:2/nodes:1 dev:2/' "$tmp/window-other.yaml"
+go "$tmp/none" "$tmp/window-other.yaml" --steps 9 --gradient-at 0 --resume-dir "$tmp/half4"
+ok $((status == 0)) "not with windows of another kind"
+like "$err" "step-6: was made with plan.compose balance, the job says alike: steps would have other documents, some of the epoch would come twice or not at all" "and why"
 cat "$tmp/first4" "$tmp/rest" >"$tmp/both"
 for other in whole2 both; do
     run "$probe" compare "$tmp/whole4" "$tmp/$other" 1 1e-4

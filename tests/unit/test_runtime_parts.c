@@ -10,6 +10,7 @@
 #include "common/job.h"
 #include "runtime/agree.h"
 #include "runtime/batch.h"
+#include "planner/workload.h"
 #include "runtime/checkpoint_internal.h"
 #include "runtime/model.h"
 #include "runtime/optim.h"
@@ -175,7 +176,7 @@ START_TEST(manifest_round_trip)
 {
     struct zep_model *m = small_model(1);
     struct zep_shard shard[2] = {{0, 160, 64 + 160 * 12, 0xfedcba9876543210u}, {160, m->n_weight, 64 + (m->n_weight - 160) * 12, 7}};
-    struct zep_manifest a = {{42, 3, 0x8000000000000001u, 4096, 0xfffffffffffffffeu, 5, 2048}, 3, 2, shard}, b;
+    struct zep_manifest a = {{42, 3, 0x8000000000000001u, 4096, 0xfffffffffffffffeu, 5, 2048, 4, ZEP_COMPOSE_ALIKE}, 3, 2, shard}, b;
     struct zep_error err;
     char *text = zep_manifest_write(&a, m), *p;
 
@@ -186,6 +187,7 @@ START_TEST(manifest_round_trip)
     ck_assert_uint_eq(b.info.token_digest, a.info.token_digest);
     ck_assert_uint_eq(b.info.document_digest, 5);
     ck_assert_int_eq(b.info.context, 2048);
+    ck_assert(b.info.window == 4 && b.info.compose == ZEP_COMPOSE_ALIKE);
     ck_assert_int_eq(b.n_part, 3);
     ck_assert_int_eq(b.n_shard, 2);
     ck_assert_mem_eq(b.shard, shard, sizeof shard);
