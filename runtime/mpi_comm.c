@@ -244,6 +244,8 @@ void zep_comm_set_phase(struct zep_comm *comm, const char *phase)
 
     comm->phase = phase;
     snprintf(name, sizeof name, "zep:%s", phase);
+    for (char *p = name; *p; p++) /* Slurm's proctrack/linuxproc loses processes with a blank in their name, and scancel does not end them */
+        *p = *p == ' ' ? '-' : *p;
     prctl(PR_SET_NAME, name);
 }
 

@@ -43,7 +43,7 @@ start()
 # The main thread's name is the phase: wait for it and kill in it.
 cat >kill-in.py <<'PY'
 import os, signal, sys, time
-pid, want, end = int(sys.argv[1]), ("zep:" + sys.argv[2])[:15], time.time() + 20
+pid, want, end = int(sys.argv[1]), ("zep:" + sys.argv[2].replace(" ", "-"))[:15], time.time() + 20
 path = "/proc/%d/comm" % pid
 while time.time() < end:
     with open(path) as f:
