@@ -129,7 +129,7 @@ static const struct zep_slurm_job *look_up(const struct zep_slurm_jobs *jobs, co
     return NULL;
 }
 
-/* slurm-ID.end is the batch script's last word: its exit status, and perhaps why. No controller needs to be asked then. */
+/* slurm-ID.end is the batch script's last word: its exit status, and perhaps why. */
 static int read_end(const struct zep_run *run, const char *id, int *status_out, char *why, size_t size)
 {
     struct zep_buf path = ZEP_BUF_INIT;
@@ -147,6 +147,11 @@ static int read_end(const struct zep_run *run, const char *id, int *status_out, 
     return found;
 }
 
+static int waits(const struct zep_slurm_job *j)
+{
+    return !strcmp(j->state, "PENDING") || !strncmp(j->state, "REQUEUE", 7);
+}
+
 static void tell(const struct zep_slurm_job *j, struct zep_live *l)
 {
     *l = (struct zep_live){.submitted = j->submitted, .start = j->start, .end = j->end, .exit_status = -1};
@@ -158,7 +163,7 @@ static void tell(const struct zep_slurm_job *j, struct zep_live *l)
         l->life = ZEP_LIFE_ENDED;
         l->exit_status = zep_slurm_exit_status(j->state);
         snprintf(l->why, sizeof l->why, "%s", zep_slurm_ended(j->state));
-    } else if (!strcmp(j->state, "PENDING") || !strncmp(j->state, "REQUEUE", 7)) {
+    } else if (waits(j)) {
         l->life = ZEP_LIFE_WAITING;
         zep_slurm_why(j->reason, l->why, sizeof l->why);
     } else if (!strcmp(j->state, "COMPLETING") || !strcmp(j->state, "STAGE_OUT")) {
@@ -176,15 +181,27 @@ static int weight(enum zep_life life)
     return life == ZEP_LIFE_RUNNING || life == ZEP_LIFE_ENDING ? 4 : life == ZEP_LIFE_WAITING ? 3 : life == ZEP_LIFE_ENDED ? 2 : 1;
 }
 
-static int needs_controller(const struct zep_run *run)
+/* Slurm itself may have put back into the queue what was stopped or lost: preempted, or requeued by an administrator. Nobody needs to be asked about other ends. */
+static int may_go_on(int status)
+{
+    return status == zep_exit_status(ZEP_ESTOPPED) || status == zep_exit_status(ZEP_EPEER) || status > 128;
+}
+
+/* Is there a job without a last word? with_doubts: or with one that may not be the last. */
+static int is_open(const struct zep_run *run, int with_doubts)
 {
     char why[8];
     int status;
 
     for (int i = 0; i < run->n_job && !zep_run_is_done(run); i++)
-        if (!run->batch || !read_end(run, run->job[i], &status, why, sizeof why))
+        if (!run->batch || !read_end(run, run->job[i], &status, why, sizeof why) || (with_doubts && may_go_on(status)))
             return 1;
     return 0;
+}
+
+static int needs_controller(const struct zep_run *run)
+{
+    return is_open(run, 1);
 }
 
 /* One job of a run: by its own last word, by the controller, or as somebody else's. */
@@ -196,7 +213,7 @@ static void tell_job(const struct zep_run *run, const char *id, const struct zep
 
     *l = (struct zep_live){.exit_status = -1};
     snprintf(l->job, sizeof l->job, "%s", id);
-    if (run->batch && read_end(run, id, &status, l->why, sizeof l->why)) {
+    if (run->batch && read_end(run, id, &status, l->why, sizeof l->why) && !(j && waits(j) && may_go_on(status))) {
         l->life = ZEP_LIFE_ENDED;
         l->exit_status = status;
         return;
@@ -286,7 +303,7 @@ static int status(const struct zep_run *const *run, int n, int fresh, struct zep
         for (int k = i; k < n; k++)
             if (!done[k] && !strcmp(run[k]->cluster, run[i]->cluster)) {
                 done[k] = 1;
-                if (rc < 0 && needs_controller(run[k]))
+                if (rc < 0 && is_open(run[k], 0))
                     tell_silent(run[k], &e, &live_out[k]);
                 else
                     tell_run(run[k], &jobs, &live_out[k]);

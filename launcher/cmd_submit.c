@@ -417,7 +417,7 @@ static int call_sbatch(struct submission *s, const char *cluster, struct zep_err
     if ((rc = zep_submit_test(s->job[0], s->script, cluster, err)) < 0)
         goto out;
     for (; done < n && rc == ZEP_OK; done += rc == ZEP_OK)
-        rc = zep_submit_call(s->script, cluster, done ? id[done - 1] : NULL, id[done], err);
+        rc = zep_submit_call(s->job[0], s->script, cluster, done ? id[done - 1] : NULL, id[done], err);
     if (rc == ZEP_ETIMEDOUT) {
         s->ours = 0; /* the job may have been taken, and will look for its folder */
         zep_log(ZEP_LOG_WARN, "the job may be in the queue all the same (squeue --me): the run folder %s stays", s->rundir[0]);

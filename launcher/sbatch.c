@@ -208,8 +208,9 @@ static void put_launch(struct zep_buf *b)
     zep_buf_puts(b, "\n\"$zeppelin\" run --resume \"$run\" &\n"
                     "pid=$!\n"
                     "stop=\n"
+                    "ended_by=\n"
                     "trap 'stop=yes; kill -USR1 $pid' USR1 # the time limit comes near: stop with a checkpoint, and go on later\n"
-                    "trap 'kill -TERM $pid' TERM INT\n"
+                    "trap 'ended_by=other; kill -TERM $pid' TERM INT # cancelled, preempted or requeued: whether it goes on is not for this script to say\n"
                     "status=0\n"
                     "while :; do\n"
                     "    wait $pid\n"
@@ -218,15 +219,30 @@ static void put_launch(struct zep_buf *b)
                     "done\n");
 }
 
-/* Back into the queue: after a stop for the time limit, and where a rank or node was lost; not again without a checkpoint that is newer than at the time before. */
+/* A node that is suspected, beside those that the job does without already (the user's own, and suspects before), where the partition has enough others. */
+static void put_without(const struct zep_sbatch *s, struct zep_buf *b)
+{
+    zep_buf_printf(b,
+                   "        if [ \"$again\" = lost ] && [ -n \"$suspect\" ]; then\n"
+                   "            without=$(scontrol show job \"$SLURM_JOB_ID\" | sed -n 's/^.*ExcNodeList=\\([^ (]\\{1,\\}\\).*$/\\1,/p')$suspect\n"
+                   "            others=$(sinfo -h -N -p \"$SLURM_JOB_PARTITION\" -t idle,allocated,mixed,completing -o %%N | sort -u | grep -cvxF \"$(scontrol show hostnames \"$without\")\")\n"
+                   "            if [ \"$others\" -ge %" PRId64 " ]; then\n"
+                   "                scontrol update JobId=\"$SLURM_JOB_ID\" ExcNodeList=\"$without\" && echo \"zeppelin: without $without\"\n"
+                   "            fi\n"
+                   "        fi\n",
+                   s->job->cluster.nodes);
+}
+
+/* Back into the queue: after a stop for the time limit, and where a rank or node was lost; never what was cancelled, and not again without a checkpoint that is newer than at the time before. */
 static void put_requeue(const struct zep_sbatch *s, struct zep_buf *b)
 {
     zep_buf_puts(b, "\nagain=\n"
                     "case $status in\n");
     if (s->chain <= 1)
-        zep_buf_puts(b, "75) again=$stop ;; # not where it was cancelled\n");
+        zep_buf_puts(b, "75) again=$stop ;;\n");
     zep_buf_puts(b, "76) again=lost ;;\n"
                     "esac\n"
+                    "[ -z \"$ended_by\" ] || again=\n"
                     "newest=$(ls \"$run/checkpoints\" | sed -n 's/^step-\\([0-9]*\\)$/\\1/p' | sort -n | tail -n 1)\n"
                     "if [ -n \"$again\" ] && [ \"$(cat \"$run/requeued\" 2>/dev/null)\" = \"step ${newest:-0}\" ]; then\n"
                     "    echo \"zeppelin: no new checkpoint since the job went back into the queue: it does not go there a second time\"\n"
@@ -234,20 +250,15 @@ static void put_requeue(const struct zep_sbatch *s, struct zep_buf *b)
                     "fi\n"
                     "if [ -n \"$again\" ]; then\n"
                     "    suspect=$(sed -n 's/^ *\"host\": \"\\([A-Za-z0-9._-]*\\)\",*$/\\1/p' \"$run/outcome.json\" 2>/dev/null)\n"
-                    "    others=$(sinfo -h -N -p \"$SLURM_JOB_PARTITION\" -t idle,allocated,mixed,completing -o %N | sort -u | grep -cvx \"$suspect\")\n"
                     "    trap '' TERM # which the requeue sends\n"
                     "    if scontrol requeue \"$SLURM_JOB_ID\"; then\n"
                     "        echo \"step ${newest:-0}\" >\"$run/requeued\"\n"
                     "        echo \"zeppelin: back into the queue, to go on after step ${newest:-0}\"\n");
-    zep_buf_printf(b,
-                   "        if [ \"$again\" = lost ] && [ -n \"$suspect\" ] && [ \"$others\" -ge %" PRId64 " ]; then\n"
-                   "            scontrol update JobId=\"$SLURM_JOB_ID\" ExcNodeList=\"$suspect\" && echo \"zeppelin: without $suspect\"\n"
-                   "        fi\n"
-                   "        exit 0\n"
-                   "    fi\n"
-                   "    echo \"zeppelin: the job cannot be requeued here; go on with: zeppelin submit --resume $run\"\n"
-                   "fi\n",
-                   s->job->cluster.nodes);
+    put_without(s, b);
+    zep_buf_puts(b, "        exit 0\n"
+                    "    fi\n"
+                    "    echo \"zeppelin: the job cannot be requeued here; go on with: zeppelin submit --resume $run\"\n"
+                    "fi\n");
 }
 
 static void put_end(const struct zep_sbatch *s, struct zep_buf *b)

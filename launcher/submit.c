@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/arena.h"
+#include "common/log.h"
 #include "common/process.h"
 #include "common/squeue.h"
 #include "common/units.h"
@@ -119,14 +121,67 @@ static void add_cluster(struct zep_argv *a, const char *cluster)
     zep_argv_add(a, "%s", cluster);
 }
 
-static int call(struct zep_argv *a, double time_s, struct zep_process_result *r, struct zep_error *err)
+static int call_without(struct zep_argv *a, const char *const *without, double time_s, struct zep_process_result *r, struct zep_error *err)
 {
     const char *program = a->n > 0 ? a->v[0] : "";
-    int rc = a->n < 0 ? zep_error_nomem(err, "sbatch") : zep_process_run_without(a->v, zep_squeue_filters(), time_s, r, err);
+    int rc = a->n < 0 ? zep_error_nomem(err, "sbatch") : zep_process_run_without(a->v, without, time_s, r, err);
 
     if (rc < 0 && rc != ZEP_ENOMEM)
         rc = zep_error_set(err, ZEP_EUNAVAIL, "%s cannot be started: there is no Slurm here (package slurm-client)", program);
     zep_argv_free(a);
+    return rc;
+}
+
+static int call(struct zep_argv *a, double time_s, struct zep_process_result *r, struct zep_error *err)
+{
+    return call_without(a, zep_squeue_filters(), time_s, r, err);
+}
+
+/* "SBATCH_NAME=": does it fill in what the job leaves open? */
+static int fills_in(const char *variable, const struct zep_job *job)
+{
+    const struct {
+        const char *name, *value;
+    } open[] = {{"ACCOUNT", job->cluster.account}, {"PARTITION", job->cluster.partition}, {"QOS", job->cluster.qos}, {"CONSTRAINT", job->cluster.constraint},
+                {"RESERVATION", zep_job_map_get(&job->cluster.slurm, "reservation")}};
+
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+        size_t n = strlen(open[i].name);
+
+        if (!strncmp(variable + 7, open[i].name, n) && variable[7 + n] == '=')
+            return !open[i].value || !*open[i].value;
+    }
+    return 0;
+}
+
+extern char **environ;
+
+/* For sbatch its variables count more than the script's lines, and the script is what was shown: those that would change it are left out. say: and told. */
+static int call_sbatch(struct zep_argv *a, const struct zep_job *job, int say, struct zep_process_result *r, struct zep_error *err)
+{
+    const char *const *base = zep_squeue_filters();
+    const char **without;
+    size_t room = 1;
+    int n = 0, rc;
+
+    for (int i = 0; base[i]; i++)
+        room++;
+    for (char **e = environ; *e; e++)
+        room++;
+    if (!(without = zep_calloc(room, sizeof *without))) {
+        zep_argv_free(a);
+        return zep_error_nomem(err, "sbatch");
+    }
+    for (; base[n]; n++)
+        without[n] = base[n];
+    for (char **e = environ; *e; e++)
+        if (!strncmp(*e, "SBATCH_", 7) && strncmp(*e, "SBATCH_CLUSTERS=", 16) && !fills_in(*e, job)) {
+            without[n++] = *e;
+            if (say)
+                zep_log(ZEP_LOG_INFO, "%.*s of the environment does not count: the job says what sbatch is asked for", (int)strcspn(*e, "="), *e);
+        }
+    rc = call_without(a, without, SBATCH_S, r, err);
+    free(without);
     return rc;
 }
 
@@ -203,7 +258,7 @@ int zep_submit_test(const struct zep_job *job, const char *script, const char *c
     zep_argv_split(&a, "sbatch --test-only");
     add_cluster(&a, cluster);
     zep_argv_add(&a, "%s", script);
-    if ((rc = call(&a, SBATCH_S, &r, err)) < 0)
+    if ((rc = call_sbatch(&a, job, 1, &r, err)) < 0)
         return rc;
     if (r.timed_out || (r.status != 0 && (strstr(r.err, "timed out") || strstr(r.err, "nable to contact"))))
         rc = zep_error_set(err, ZEP_EUNAVAIL, "the controller gives no answer: %.*s", (int)strcspn(r.err, "\n"), *r.err ? r.err : "is slurmctld up?");
@@ -213,7 +268,7 @@ int zep_submit_test(const struct zep_job *job, const char *script, const char *c
     return rc < 0 ? rc : check_time(job, cluster, err);
 }
 
-int zep_submit_call(const char *script, const char *cluster, const char *after, char id_out[160], struct zep_error *err)
+int zep_submit_call(const struct zep_job *job, const char *script, const char *cluster, const char *after, char id_out[160], struct zep_error *err)
 {
     struct zep_process_result r;
     struct zep_argv a = {0};
@@ -224,7 +279,7 @@ int zep_submit_call(const char *script, const char *cluster, const char *after, 
     if (after)
         zep_argv_add(&a, "--dependency=afterany:%.*s", (int)strcspn(after, ";"), after);
     zep_argv_add(&a, "%s", script);
-    if ((rc = call(&a, SBATCH_S, &r, err)) < 0)
+    if ((rc = call_sbatch(&a, job, 0, &r, err)) < 0)
         return rc;
     snprintf(id_out, 160, "%.*s", (int)strcspn(r.out, "\n"), r.out);
     if (r.timed_out)

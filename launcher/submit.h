@@ -8,7 +8,7 @@
 /* Would the controller take the job? ZEP_EUNAVAIL: its own reason, and what would fit. cluster: "" the default one. */
 int zep_submit_test(const struct zep_job *job, const char *script, const char *cluster, struct zep_error *err);
 /* after: a job that has to end first, NULL none. id_out: as sbatch --parsable prints it, "ID" or "ID;CLUSTER". ZEP_ETIMEDOUT: the controller may have taken the job all the same. */
-int zep_submit_call(const char *script, const char *cluster, const char *after, char id_out[160], struct zep_error *err);
+int zep_submit_call(const struct zep_job *job, const char *script, const char *cluster, const char *after, char id_out[160], struct zep_error *err);
 /* Takes a job out of the queue again. */
 void zep_submit_undo(const char *id, const char *cluster);
 

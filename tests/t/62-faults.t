@@ -128,6 +128,16 @@ declare -A at
 both
 for l in $launchers; do at[$l]=$(last_step "${dir[$l]}"); done
 urgent=$(sbatch --parsable -p urgent -N 6 --exclusive -o /dev/null --wrap 'sleep 4')
+waits()
+{
+    "$zeppelin" status --fresh "$1" | grep -q '^ *state  *waits: '
+}
+for l in $launchers; do
+    until_true 20 waits "${id[$l]}"
+    ok $? "preempted, $l: status says that it waits, though it was stopped"
+    run "$zeppelin" submit --resume "${dir[$l]}"
+    is "$status" 4 "preempted, $l: and it is not submitted a second time"
+done
 until_true 30 has_ended "$urgent"
 ok $? "a job takes the place of both"
 for l in $launchers; do goes_on $l "preempted" "${at[$l]}"; done
@@ -145,6 +155,19 @@ for l in $launchers; do
     run timeout 40 "$zeppelin" wait "${id[$l]}"
     is "$status" 75 "zeppelin cancel, $l: status 75"
     ended $l "zeppelin cancel"
+done
+both --set cluster.grace=5s
+for l in $launchers; do
+    mapfile -t stopped < <(ranks "${dir[$l]}")
+    kill -STOP "${stopped[@]}"
+    [ $l = srun ] && scancel --batch --signal=USR1 "${id[$l]}" # its time limit comes near, too
+    "$zeppelin" cancel "${id[$l]}" 2>/dev/null
+done
+for l in $launchers; do
+    run timeout 60 "$zeppelin" wait "${id[$l]}"
+    is "$status" 76 "zeppelin cancel of a step that does not end, $l: status 76"
+    ended $l "zeppelin cancel of a step that does not end"
+    unlike "$(cat "${dir[$l]}"/slurm-*.out)" 'back into the queue' "zeppelin cancel of a step that does not end, $l: it stays cancelled"
 done
 both
 for l in $launchers; do scancel "${id[$l]}"; done
@@ -168,7 +191,7 @@ for signal in USR1 TERM; do
 done
 
 # --- an administrator requeues ---
-both
+both --slurm exclude=zep5
 for l in $launchers; do
     at[$l]=$(last_step "${dir[$l]}")
     scontrol requeue "${id[$l]}"
@@ -204,7 +227,8 @@ for l in $launchers; do
     log=$(cat "${dir[$l]}"/slurm-*.out)
     like "$log" "rank [0-9] on ${lost[$l]} was lost: ended by signal 9 \(Killed\)" "a rank is killed, $l: the message says where"
     is "$(grep -c 'was lost' <<<"$log")" 1 "a rank is killed, $l: once"
-    like "$log" "zeppelin: without ${lost[$l]}" "a rank is killed, $l: without that node"
+    like "$log" "zeppelin: without zep5,${lost[$l]}" "a rank is killed, $l: without that node, and those it did without before"
+    is "$(scontrol show hostnames "$(scontrol show job "${id[$l]}" | sed -n 's/.*ExcNodeList=//p')" | sort | tr '\n' ' ')" "${lost[$l]} zep5 " "a rank is killed, $l: so says the controller"
     unlike "$(scontrol show hostnames "$(squeue -h -o %N -j "${id[$l]}")")" "^${lost[$l]}$" "a rank is killed, $l: which it does not get again"
     [ "$(started "${dir[$l]}" 3)" -ge $((at[$l] - 10)) ] 2>/dev/null
     ok $? "a rank is killed, $l: at most ten steps are lost"

@@ -38,10 +38,12 @@ planted='planted-7f3a;value "q" $(x)'
 export INHERITED=yes
 
 for launcher in srun mpirun; do
-    run env MY_TOKEN="$planted" "$zeppelin" submit --set cluster.launcher=$launcher --set run_root=$launcher job.yaml
+    run env MY_TOKEN="$planted" SBATCH_EXPORT=ALL SBATCH_JOB_NAME=foreign SBATCH_NO_REQUEUE=1 SBATCH_TIMELIMIT=7 "$zeppelin" submit --set cluster.launcher=$launcher --set run_root=$launcher job.yaml
     ok "$status" "$launcher: submitted"
     [ "$status" -eq 0 ] || diag "$err"
     jobid=$out
+    like "$err" 'SBATCH_EXPORT of the environment does not count' "$launcher: sbatch's variables do not count, and that is said"
+    is "$(scontrol show job "$jobid" | grep -oE 'JobName=[^ ]*|Requeue=[^ ]*|TimeLimit=[^ ]*' | tr '\n' ' ')" "JobName=site Requeue=1 TimeLimit=00:10:00 " "$launcher: the script does"
     for _ in $(seq 200); do
         grep -q '"kind":"step"' $launcher/site-*/metrics.jsonl 2>/dev/null && break
         sleep 0.1
