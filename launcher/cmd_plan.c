@@ -192,24 +192,40 @@ static int steps_complaint(const struct args *a)
     return -1;
 }
 
+/* Options that a plan that was written before takes as well: all others make one. */
+static int is_of_showing(int c)
+{
+    return c == 'o' || c == OPT_JSON || c == OPT_SVG || c == OPT_CHECK || c == OPT_EXPORT || c == OPT_HEADS || c == OPT_KV_HEADS || c == OPT_HEAD_DIM;
+}
+
+static const char *name_of(int c)
+{
+    for (int i = 0; options[i].name; i++)
+        if (options[i].val == c)
+            return options[i].name;
+    return "";
+}
+
 /* -1: go on, else exit status. */
 static int parse(int argc, char **argv, struct args *a)
 {
     struct zep_error err;
     const char *complaint;
-    int c;
+    int c, making = 0;
 
     while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
         if (c == 'h' || c == CLI_BAD)
             return c == 'h' ? 0 : 2;
         if (parse_option(a, c, &err) < 0)
             return zep_cli_fail(&err);
+        if (!making && !is_of_showing(c))
+            making = c;
     }
     if (a->export && (!a->out || !strcmp(a->out, "-") || a->json))
         return a->json ? zep_cli_usage(&cli, "--export and --json: one output at a time") : zep_cli_usage(&cli, "--export needs -o, the folder to write");
     if (argc - optind == 1 && !a->problem.lengths && !a->problem.dist && !a->problem.data) {
         a->file = argv[optind];
-        return -1;
+        return making ? zep_cli_usage(&cli, "--%s is of a new plan, '%s' is one already", name_of(making), a->file) : -1;
     }
     if (optind < argc)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);

@@ -108,6 +108,9 @@ like "$err" 'memory holds 0 tokens a device of a800 beside the model.s state \([
 run "$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:0' --device h100 --model llama3-8b --dist arxiv:tokens=32k,max=32k --methods te-cp --capacity 8k
 is "$status" 2 "no links between nodes: status 2"
 like "$err" 'node 0 has no NIC: there is no link between its devices and other nodes: the topology must say it' "and that they are missing"
+for option in --steps=4 --method=te-cp --capacity=8k --preset=A:2 --no-remap; do
+    bad 2 "zeppelin plan: ${option%%=*} is of a new plan, 'old.json' is one already: see \`zeppelin plan --help\`" "$option of a plan that was written before" "$zeppelin" plan "$option" --check old.json
+done
 run "$zeppelin" plan --synthetic 'nodes:2 dev:4 nic:0' --dist arxiv:tokens=32k,max=32k --method te-cp --capacity 8k
 is "$status" 0 "a plan by tokens needs no speed of links"
 like "$err" "warning: node 'node0' has no NIC in the topology, and the plan sends tokens between nodes" "but says that there are none"
