@@ -88,6 +88,9 @@ static void draw_options(struct zep_rng *rng, struct trial *t)
         linked &= t->nic[i] > 0;
     if (linked && between(rng, 0, 3)) /* by cost, and with its links known */
         t->opts.cost = &t->cost;
+    if (between(rng, 0, 7) == 0)
+        t->opts.effort = ZEP_EFFORT_SEARCH;
+    t->opts.no_heads = between(rng, 0, 3) == 0;
 }
 
 /* Some devices hold less, some are slower; together they hold the batch. */
@@ -175,6 +178,8 @@ static int try_one(const struct trial *t, uint64_t seed)
     }
     ck_assert_msg(!t->opts.remap || !equal || hi - lo <= 1, "seed %llu: linear layout from %lld to %lld tokens", (unsigned long long)seed, (long long)lo, (long long)hi);
     ck_assert_msg(equal || hi <= t->opts.capacity_tok, "seed %llu: %lld tokens in the linear layout, capacity %lld", (unsigned long long)seed, (long long)hi, (long long)t->opts.capacity_tok);
+    for (int i = 0; i < plan->n_ring && t->opts.no_heads && (!strncmp(t->opts.method, "zeppelin", 8) || !strcmp(t->opts.method, "auto")); i++)
+        ck_assert_msg(!plan->ring[i].heads, "seed %llu: heads are exchanged", (unsigned long long)seed);
     ck_assert_msg(t->opts.remap || plan->n_move == 0, "seed %llu: moves without remapping", (unsigned long long)seed);
     /* a schedule says the same of the transfers as the plan's statistics */
     zep_plan_stats(plan, &st);
