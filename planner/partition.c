@@ -3,8 +3,10 @@
  * the tokens; only nodes and devices with room are candidates; ties go to the lower number. From the 64th pass on the threshold between nodes falls by at least an eighth a pass. */
 #include "config.h"
 #include "planner/plan_internal.h"
+#include "planner/tournament.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/arena.h"
 
@@ -28,7 +30,9 @@ struct part {
     int32_t *node_of;    /* [n] node of a whole sequence */
     int32_t *pick;       /* [max(n_dev, n_node)] candidates */
     int32_t *item;       /* [n_dev] a set under way */
-    int32_t *list;       /* [n] sequences of one node, by descending length */
+    struct zep_tournament nodes; /* the least loaded one, with room */
+    int32_t *list;       /* [n] whole sequences, node by node, by descending length */
+    int32_t *list0;      /* [n_node + 1] where each node's begin */
     struct zep_error *err;
 };
 
@@ -64,8 +68,9 @@ static int sort_seqs(struct part *p)
 }
 
 /* Node a is less loaded than b, by what it holds (per device, where all hold as much). */
-static int node_less(const struct part *p, int a, int b)
+static int node_less(const void *arg, int a, int b)
 {
+    const struct part *p = arg;
     __int128 x = (__int128)p->node_tok[a] * p->node_cap[b], y = (__int128)p->node_tok[b] * p->node_cap[a];
 
     if (!p->node_cap[a] || !p->node_cap[b])
@@ -82,15 +87,15 @@ static int dev_less(const struct part *p, int a, int b)
     return a < b;
 }
 
-/* Moves the k least of pick[0, n) to the front. */
-static void select_least(struct part *p, int n, int k, int (*less)(const struct part *, int, int))
+/* Moves the k least loaded devices of pick[0, n) to the front. */
+static void select_least(struct part *p, int n, int k)
 {
     for (int i = 0; i < k; i++) {
         int best = i;
         int32_t t;
 
         for (int j = i + 1; j < n; j++)
-            if (less(p, p->pick[j], p->pick[best]))
+            if (dev_less(p, p->pick[j], p->pick[best]))
                 best = j;
         t = p->pick[i];
         p->pick[i] = p->pick[best];
@@ -141,41 +146,62 @@ static int64_t ceil_div128(__int128 a, __int128 b)
     return (int64_t)((a + b - 1) / b);
 }
 
+/* Puts a node into the tournament as it is loaded now. */
+static void enter_node(struct part *p, int node)
+{
+    zep_tournament_set(&p->nodes, node, p->node_cap[node] - p->node_tok[node]);
+}
+
 /* A sequence of the inter-node zone over the k least loaded nodes, k as small as fits. */
 static int place_inter(struct part *p, int seq, int64_t total, int max_devs)
 {
-    int n_node = p->view->n_node, rc = NO_FIT;
+    int n_node = p->view->n_node, n_pick = 0, rc = NO_FIT;
     int64_t len = p->len[seq], k = ceil_div128((__int128)len * n_node, total), k_fit = ceil_div128(len, (__int128)max_devs * p->cap); /* the least that could be enough */
 
     for (k = k > k_fit ? k : k_fit; k <= n_node && rc == NO_FIT; k++) {
-        for (int i = 0; i < n_node; i++)
-            p->pick[i] = i;
-        select_least(p, n_node, (int)k, node_less);
+        for (; n_pick < k; n_pick++) {
+            p->pick[n_pick] = zep_tournament_find(&p->nodes, INT64_MIN);
+            zep_tournament_remove(&p->nodes, p->pick[n_pick]);
+        }
         rc = place(p, seq, all_of_nodes(p, (int)k));
-        if (rc == FITS)
-            for (int i = 0; i < k; i++) {
-                int node = p->pick[i], d0 = p->view->node_dev0[node];
+    }
+    for (int i = 0; i < n_pick; i++) {
+        int node = p->pick[i], d0 = p->view->node_dev0[node];
 
-                p->node_tok[node] = 0;
-                for (int d = d0; d < d0 + node_devs(p, node); d++)
-                    p->node_tok[node] += p->dev_tok[d];
-            }
+        p->node_tok[node] = 0;
+        for (int d = d0; d < d0 + node_devs(p, node); d++)
+            p->node_tok[node] += p->dev_tok[d];
+        enter_node(p, node);
     }
     return rc;
 }
 
 static int place_whole(struct part *p, int seq)
 {
-    int best = -1;
+    int best = zep_tournament_find(&p->nodes, p->len[seq]);
 
-    for (int i = 0; i < p->view->n_node; i++)
-        if (p->node_tok[i] + p->len[seq] <= p->node_cap[i] && (best < 0 || node_less(p, i, best)))
-            best = i;
     if (best < 0)
         return NO_FIT;
     p->node_tok[best] += p->len[seq];
     p->node_of[seq] = best;
+    enter_node(p, best);
     return FITS;
+}
+
+/* Whole sequences, from the n_inter-th on, node by node. */
+static void list_nodes(struct part *p, int n_inter)
+{
+    int n_node = p->view->n_node;
+
+    memset(p->list0, 0, ((size_t)n_node + 1) * sizeof *p->list0);
+    for (int i = n_inter; i < p->n; i++)
+        p->list0[p->node_of[p->sorted[i]] + 1]++;
+    for (int i = 0; i < n_node; i++) {
+        p->pick[i] = p->list0[i]; /* where its next one goes */
+        p->list0[i + 1] += p->list0[i];
+    }
+    for (int i = n_inter; i < p->n; i++)
+        p->list[p->pick[p->node_of[p->sorted[i]]]++] = p->sorted[i];
 }
 
 /* Between nodes with threshold s1; *n_inter_out: how many sequences are in the inter-node zone. */
@@ -191,6 +217,7 @@ static int pass_nodes(struct part *p, int64_t s1, int *n_inter_out)
     }
     for (int i = 0; i < p->view->n_node; i++) {
         p->node_tok[i] = 0;
+        enter_node(p, i);
         max_devs = node_devs(p, i) > max_devs ? node_devs(p, i) : max_devs;
     }
     while (n_inter < p->n && p->len[p->sorted[n_inter]] >= s1)
@@ -204,6 +231,7 @@ static int pass_nodes(struct part *p, int64_t s1, int *n_inter_out)
             return rc;
     for (int d = 0; d < p->view->n_dev; d++)
         p->base_tok[d] = p->dev_tok[d];
+    list_nodes(p, n_inter);
     return FITS;
 }
 
@@ -230,7 +258,7 @@ static int place_intra(struct part *p, int node, int seq, int64_t k)
 
         if (n < k)
             continue;
-        select_least(p, n, (int)k, dev_less);
+        select_least(p, n, (int)k);
         for (int i = 0; i < k; i++)
             p->item[i] = p->pick[i];
         qsort(p->item, (size_t)k, sizeof *p->item, cmp_i32);
@@ -245,30 +273,30 @@ static int place_local(struct part *p, int node, int seq)
 
     if (!n)
         return NO_FIT;
-    select_least(p, n, 1, dev_less);
+    select_least(p, n, 1);
     p->item[0] = p->pick[0];
     return place(p, seq, 1);
 }
 
 /* In one node with threshold s0: the sequences list[0, n). */
-static int pass_devices(struct part *p, int node, int n, int64_t s0, int *n_intra_out)
+static int pass_devices(struct part *p, int node, const int32_t *list, int n, int64_t s0, int *n_intra_out)
 {
     __int128 total = 0;
     int n_intra = 0, rc;
 
-    while (n_intra < n && p->len[p->list[n_intra]] >= s0) {
-        total += (__int128)p->len[p->list[n_intra]] * p->len[p->list[n_intra]];
+    while (n_intra < n && p->len[list[n_intra]] >= s0) {
+        total += (__int128)p->len[list[n_intra]] * p->len[list[n_intra]];
         n_intra++;
     }
     *n_intra_out = n_intra;
     for (int i = 0; i < n_intra; i++) {
-        int64_t len = p->len[p->list[i]], k = ceil_div128((__int128)len * len * node_devs(p, node), total), k_fit = ceil_div128(len, p->cap);
+        int64_t len = p->len[list[i]], k = ceil_div128((__int128)len * len * node_devs(p, node), total), k_fit = ceil_div128(len, p->cap);
 
-        if ((rc = place_intra(p, node, p->list[i], k > k_fit ? k : k_fit)) != FITS)
+        if ((rc = place_intra(p, node, list[i], k > k_fit ? k : k_fit)) != FITS)
             return rc;
     }
     for (int i = n_intra; i < n; i++)
-        if ((rc = place_local(p, node, p->list[i])) != FITS)
+        if ((rc = place_local(p, node, list[i])) != FITS)
             return rc;
     return FITS;
 }
@@ -286,13 +314,11 @@ static void undo_node(struct part *p, int node, const struct zep_sets *before, i
 static int fit_node(struct part *p, int node)
 {
     struct zep_sets before;
+    const int32_t *list = p->list + p->list0[node];
     int64_t s0 = p->cap;
-    int n = 0, n_intra, whole, rc;
+    int n = p->list0[node + 1] - p->list0[node], n_intra, whole, rc;
     int32_t whole_rot;
 
-    for (int i = 0; i < p->n; i++)
-        if (p->node_of[p->sorted[i]] == node)
-            p->list[n++] = p->sorted[i];
     p->pick[0] = node;
     if ((whole = zep_sets_get(&p->draft.sets, p->item, all_of_nodes(p, 1), p->err)) < 0)
         return whole;
@@ -301,7 +327,7 @@ static int fit_node(struct part *p, int node)
     for (int d = p->view->node_dev0[node]; d < p->view->node_dev0[node + 1]; d++)
         p->dev_work[d] = 0; /* what all devices share does not decide */
     for (;;) {
-        rc = pass_devices(p, node, n, s0, &n_intra);
+        rc = pass_devices(p, node, list, n, s0, &n_intra);
         if (rc != NO_FIT)
             return rc;
         undo_node(p, node, &before, whole_rot, whole);
@@ -309,11 +335,11 @@ static int fit_node(struct part *p, int node)
             p->dev_work[d] = 0;
         if (n_intra == n)
             break;
-        s0 = p->len[p->list[n_intra]];
+        s0 = p->len[list[n_intra]];
     }
     for (int i = 0; i < n; i++) { /* every sequence over all devices of the node */
         p->pick[0] = node;
-        if ((rc = place(p, p->list[i], all_of_nodes(p, 1))) != FITS)
+        if ((rc = place(p, list[i], all_of_nodes(p, 1))) != FITS)
             return rc;
     }
     return FITS;
@@ -327,8 +353,6 @@ static int fit(struct part *p)
     for (int i = 0; i < p->view->n_node; i++)
         s1 = p->node_cap[i] > s1 ? p->node_cap[i] : s1;
     for (int pass = 0;; pass++) {
-        for (int i = 0; i < p->n; i++)
-            p->node_of[i] = -1;
         rc = pass_nodes(p, s1, &n_inter);
         for (int i = 0; i < p->view->n_node && rc == FITS; i++)
             rc = fit_node(p, i);
@@ -370,6 +394,8 @@ static void part_free(struct part *p)
     free(p->pick);
     free(p->item);
     free(p->list);
+    free(p->list0);
+    zep_tournament_free(&p->nodes);
 }
 
 static int part_init(struct part *p)
@@ -389,8 +415,11 @@ static int part_init(struct part *p)
     p->pick = zep_calloc(n_dev > n_node ? n_dev : n_node, sizeof *p->pick);
     p->item = zep_calloc(n_dev, sizeof *p->item);
     p->list = zep_calloc(n, sizeof *p->list);
-    if (!p->sorted || !p->dev_tok || !p->base_tok || !p->dev_work || !p->node_tok || !p->node_cap || !p->node_of || !p->pick || !p->item || !p->list)
+    p->list0 = zep_calloc(n_node + 1, sizeof *p->list0);
+    if (!p->sorted || !p->dev_tok || !p->base_tok || !p->dev_work || !p->node_tok || !p->node_cap || !p->node_of || !p->pick || !p->item || !p->list || !p->list0)
         return zep_error_nomem(p->err, "plan");
+    if ((rc = zep_tournament_init(&p->nodes, p->view->n_node, node_less, p, p->err)) < 0)
+        return rc;
     for (int d = 0; d < p->view->n_dev; d++)
         p->node_cap[p->view->dev_node[d]] += zep_opts_capacity(p->opts, d);
     return sort_seqs(p);

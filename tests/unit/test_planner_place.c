@@ -11,6 +11,7 @@
 #include "planner/check.h"
 #include "planner/place.h"
 #include "planner/sim.h"
+#include "planner/tournament.h"
 #include "tests/unit/view_util.h"
 
 #define MAX_SEQ 60
@@ -233,6 +234,44 @@ START_TEST(degrees)
 }
 END_TEST
 
+static int less_value(const void *arg, int a, int b)
+{
+    const int *value = arg;
+
+    return value[a] != value[b] ? value[a] < value[b] : a < b;
+}
+
+/* The least with room is what a look at all of them finds. */
+START_TEST(tournament)
+{
+    int value[50], in[50], n = _i * 7 + 1;
+    int64_t room[50];
+    struct zep_tournament t;
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, (uint64_t)_i);
+    ck_assert_int_eq(zep_tournament_init(&t, n, less_value, value, NULL), ZEP_OK);
+    memset(in, 0, sizeof in);
+    ck_assert_int_eq(zep_tournament_find(&t, 0), -1);
+    for (int step = 0; step < 2000; step++) {
+        int i = between(&rng, 0, n - 1), want = -1, least = between(&rng, -2, 22);
+
+        value[i] = between(&rng, 0, 9);
+        room[i] = between(&rng, -1, 20);
+        in[i] = between(&rng, 0, 3) > 0;
+        if (in[i])
+            zep_tournament_set(&t, i, room[i]);
+        else
+            zep_tournament_remove(&t, i);
+        for (int k = 0; k < n; k++)
+            if (in[k] && room[k] >= least && (want < 0 || less_value(value, k, want)))
+                want = k;
+        ck_assert_int_eq(zep_tournament_find(&t, least), want);
+    }
+    zep_tournament_free(&t);
+}
+END_TEST
+
 /* The groups of the rivals: sizes that all nodes consist of, whole nodes where these are alike, everything; split and joined they stay parts of a node or whole nodes. */
 START_TEST(groups)
 {
@@ -376,6 +415,7 @@ int main(void)
     tcase_add_test(tc, estimate);
     tcase_add_loop_test(tc, comes_and_goes, 0, 6);
     tcase_add_test(tc, degrees);
+    tcase_add_loop_test(tc, tournament, 0, 7);
     tcase_add_test(tc, groups);
     tcase_add_test(tc, uneven_rivals);
     tcase_add_test(tc, slow_device);
