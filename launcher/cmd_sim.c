@@ -39,7 +39,7 @@ static const struct cli cli = {
     "  --sweep KEY=V1,V2,...\n"
     "                     nodes=2,4,8; tokens=64k,128k (of a step); context=8k,64k (of the longest document);\n"
     "                     dist=arxiv,github; nic=100Gb/s,400Gb/s; slack=1.25,2; default of --methods here:\n"
-    "                     zeppelin, zeppelin-paper, te-cp, static-cp, flexsp, hybrid-dp, wlb\n"
+    "                     all but llama-cp, packed-dp and auto\n"
     ZEP_PREDICT_HELP
     "\n"
     "Output (default: text):\n"

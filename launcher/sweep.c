@@ -11,7 +11,7 @@
 #include "common/units.h"
 #include "common/yaml.h"
 
-const char *const zep_sweep_methods = "zeppelin,zeppelin-paper,te-cp,static-cp,flexsp,hybrid-dp,wlb";
+const char *const zep_sweep_methods = "zeppelin,zeppelin-paper,te-cp,static-cp,flexsp,hybrid-dp,wlb,ulysses,usp"; /* those that may be the best rival */
 
 /* --- the ground --- */
 

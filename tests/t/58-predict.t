@@ -55,6 +55,14 @@ run "$zeppelin" sim --preset C:2 --model llama-7b --data data/train --tokens 16k
 cp out data.csv
 is "$(of data.csv 32768)" "$(single --preset C:2 --model llama-7b --data data/train --tokens 32k)" "of a data set, too"
 
+# what is compared by default has every method that may be the best rival
+run "$zeppelin" sim --preset B:2 --model llama-3b --dist arxiv:tokens=64k,seed=1 --sweep nic=100Gb/s,400Gb/s --json
+python3 -c '
+import json, sys
+for p in json.load(open(sys.argv[1]))["points"]:
+    print(sorted(m["method"] for m in p["methods"]))' "$tmp/out" | sort -u >seen
+is "$(cat seen)" "['flexsp', 'hybrid-dp', 'static-cp', 'te-cp', 'ulysses', 'usp', 'wlb', 'zeppelin', 'zeppelin-paper']" "a sweep compares the rivals that exchange heads, too"
+
 # --- a point that does not fit is a gap
 run "$zeppelin" sim --preset A "${base[@]}" --methods "$methods" --sweep nodes=1,2 --svg plot.svg
 ok "$status" "a point that does not fit does not end the sweep"
