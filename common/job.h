@@ -92,6 +92,7 @@ struct zep_job {
     } train;
     struct {
         char *method;
+        char *zones;       /* zep_zones_parse */
         char *effort;      /* fast, search */
         char *device;      /* kind of device whose costs are planned by; "" none */
         int64_t capacity;  /* tokens a device; 0: 1.25 x the average, rounded up */

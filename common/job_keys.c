@@ -132,6 +132,7 @@ static const struct zep_job_key keys[] = {
     STRING("plan.method", plan.method, "zeppelin", "how steps are planned: zeppelin, zeppelin-paper, te-cp and others (zeppelin-plan(1))"),
     CHOICE("plan.effort", plan.effort, "fast", "fast|search", "how long the method zeppelin looks for a plan: fast, by estimates, within milliseconds; search, by simulating candidates, within seconds"),
     STRING("plan.device", plan.device, "", "plan by the costs of this kind of device (zeppelin sim --list-devices) or file; empty: by tokens and pairs, where zeppelin plans as zeppelin-paper"),
+    CHOICE("plan.zones", plan.zones, "all", "all|local|intra|inter|local,intra|local,inter|intra,inter", "zones that zeppelin and zeppelin-paper may put sequences into: whole on a device, rings inside a node, rings over nodes"),
     COUNT_OR("plan.capacity", plan.capacity, "auto", "auto", 1, MANY, "tokens", "tokens a device may hold for attention; auto: 1.25 times the average"),
     BOOL("plan.routing", plan.routing, "true", "carry hops between nodes over all NICs"),
     BOOL("plan.remap", plan.remap, "true", "move tokens to equal shares for the linear modules"),

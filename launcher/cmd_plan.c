@@ -19,12 +19,12 @@
 #include "planner/workload.h"
 #include "topology/topo.h"
 
-enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_NO_HEADS, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT, OPT_STEPS, OPT_WINDOW, OPT_COMPOSE };
+enum { OPT_CAPACITY = 256, OPT_METHOD, OPT_MODEL, OPT_DEVICE, OPT_MICRO, OPT_NO_ROUTING, OPT_NO_REMAP, OPT_NO_HEADS, OPT_ZONES, OPT_EFFORT, OPT_PROXIES, OPT_HEADS, OPT_KV_HEADS, OPT_HEAD_DIM, OPT_JSON, OPT_SVG, OPT_CHECK, OPT_EXPORT, OPT_STEPS, OPT_WINDOW, OPT_COMPOSE };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
     {"capacity", required_argument, NULL, OPT_CAPACITY}, {"method", required_argument, NULL, OPT_METHOD}, {"model", required_argument, NULL, OPT_MODEL}, {"device", required_argument, NULL, OPT_DEVICE}, {"micro-step", required_argument, NULL, OPT_MICRO}, {"no-routing", no_argument, NULL, OPT_NO_ROUTING},
-    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"no-heads", no_argument, NULL, OPT_NO_HEADS}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
+    {"no-remap", no_argument, NULL, OPT_NO_REMAP}, {"no-heads", no_argument, NULL, OPT_NO_HEADS}, {"zones", required_argument, NULL, OPT_ZONES}, {"effort", required_argument, NULL, OPT_EFFORT}, {"max-proxies", required_argument, NULL, OPT_PROXIES}, {"heads", required_argument, NULL, OPT_HEADS}, {"kv-heads", required_argument, NULL, OPT_KV_HEADS},
     {"head-dim", required_argument, NULL, OPT_HEAD_DIM}, {"json", no_argument, NULL, OPT_JSON}, {"svg", required_argument, NULL, OPT_SVG}, {"check", no_argument, NULL, OPT_CHECK},
     {"steps", required_argument, NULL, OPT_STEPS}, {"window", required_argument, NULL, OPT_WINDOW}, {"compose", required_argument, NULL, OPT_COMPOSE},
     {"export", required_argument, NULL, OPT_EXPORT}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
@@ -54,6 +54,7 @@ static const struct cli cli = {
     "  --no-routing       hops between nodes go straight from sender to receiver\n"
     "  --no-remap         linear modules work where attention left the tokens\n"
     "  --no-heads         zeppelin and auto exchange no heads (--export ranks does without in any case)\n"
+    "  --zones LIST       zones that zeppelin and zeppelin-paper may use: local, intra, inter (default: all)\n"
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n"
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
     "                     search, by simulating candidates (seconds)\n"
@@ -158,6 +159,8 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
         break;
     case OPT_EFFORT:
         return zep_effort_parse(optarg, &a->opts.effort, err) < 0 ? zep_error_prefix(err, "--effort") : ZEP_OK;
+    case OPT_ZONES:
+        return zep_zones_parse(optarg, &a->opts.zones, err) < 0 ? zep_error_prefix(err, "--zones") : ZEP_OK;
     case OPT_JSON:
         a->json = 1;
         break;
@@ -231,6 +234,8 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
     if ((complaint = zep_problem_complaint(&a->problem)))
         return zep_cli_usage(&cli, "%s", complaint);
+    if (a->opts.zones && strncmp(a->opts.method, "zeppelin", 8))
+        return zep_cli_usage(&cli, "--zones is of the methods zeppelin and zeppelin-paper: %s has no zones", a->opts.method);
     if (a->device && !a->model)
         return zep_cli_usage(&cli, "--device needs --model: costs are of a model on a kind of device");
     if (a->steps)

@@ -49,6 +49,8 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
         return 1;
     case ZEP_OPT_EFFORT:
         return zep_effort_parse(value, &a->opts.effort, err) < 0 ? zep_error_prefix(err, "--effort") : 1;
+    case ZEP_OPT_ZONES:
+        return zep_zones_parse(value, &a->opts.zones, err) < 0 ? zep_error_prefix(err, "--zones") : 1;
     case ZEP_OPT_RECOMPUTE:
         a->recompute = 1;
         return 1;

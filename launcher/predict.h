@@ -45,11 +45,11 @@ struct zep_comparison {
 };
 
 /* Options of the model, the device, capacity and methods that the verbs share: 1 it was one of them, 0 it was not, negative: a bad value. */
-enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, ZEP_OPT_SLACK, ZEP_OPT_NO_ROUTING, ZEP_OPT_NO_REMAP, ZEP_OPT_PROXIES, ZEP_OPT_RECOMPUTE, ZEP_OPT_EFFORT, ZEP_OPT_NO_HEADS };
+enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, ZEP_OPT_SLACK, ZEP_OPT_NO_ROUTING, ZEP_OPT_NO_REMAP, ZEP_OPT_PROXIES, ZEP_OPT_RECOMPUTE, ZEP_OPT_EFFORT, ZEP_OPT_NO_HEADS, ZEP_OPT_ZONES };
 #define ZEP_PREDICT_OPTIONS \
     {"model", required_argument, NULL, ZEP_OPT_MODEL}, {"device", required_argument, NULL, ZEP_OPT_DEVICE}, {"methods", required_argument, NULL, ZEP_OPT_METHODS}, {"capacity", required_argument, NULL, ZEP_OPT_CAPACITY}, \
     {"slack", required_argument, NULL, ZEP_OPT_SLACK}, {"no-routing", no_argument, NULL, ZEP_OPT_NO_ROUTING}, {"no-remap", no_argument, NULL, ZEP_OPT_NO_REMAP}, {"max-proxies", required_argument, NULL, ZEP_OPT_PROXIES}, \
-    {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE}, {"effort", required_argument, NULL, ZEP_OPT_EFFORT}, {"no-heads", no_argument, NULL, ZEP_OPT_NO_HEADS}
+    {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE}, {"effort", required_argument, NULL, ZEP_OPT_EFFORT}, {"no-heads", no_argument, NULL, ZEP_OPT_NO_HEADS}, {"zones", required_argument, NULL, ZEP_OPT_ZONES}
 /* --help of the model and the device, and of the others but --methods. */
 #define ZEP_MODEL_HELP \
     "  --model NAME       a known model (zeppelin-sim(1)), or a file (zeppelin-model/1.0)\n" \
@@ -62,6 +62,7 @@ enum { ZEP_OPT_MODEL = 1200, ZEP_OPT_DEVICE, ZEP_OPT_METHODS, ZEP_OPT_CAPACITY, 
     "  --no-routing       hops between nodes go straight from sender to receiver\n" \
     "  --no-remap         linear modules work where attention left the tokens\n" \
     "  --no-heads         zeppelin and auto exchange no heads: rings only\n" \
+    "  --zones LIST       zones that zeppelin and zeppelin-paper may use: local, intra, inter (default: all)\n" \
     "  --max-proxies X    most proxies of a hop (default: one for each NIC that both nodes have)\n" \
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n" \
     "                     search, by simulating candidates (seconds)\n"

@@ -216,8 +216,8 @@ static int set_capacities(const struct zep_plan_opts *opts, struct zep_plan *pla
         lo = c < lo ? c : lo;
         hi = c > hi ? c : hi;
     }
-    plan->capacity_tok = hi;
-    if (lo == hi)
+    plan->capacity_tok = hi > 0 ? hi : 1; /* an empty batch fits devices that hold nothing */
+    if (lo == plan->capacity_tok)
         return ZEP_OK;
     if (!(plan->dev_capacity = zep_calloc((size_t)plan->n_dev, sizeof *plan->dev_capacity)))
         return zep_error_nomem(err, "plan");

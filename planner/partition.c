@@ -155,15 +155,18 @@ static void enter_node(struct part *p, int node)
 /* A sequence of the inter-node zone over the k least loaded nodes, k as small as fits. */
 static int place_inter(struct part *p, int seq, int64_t total, int max_devs)
 {
-    int n_node = p->view->n_node, n_pick = 0, rc = NO_FIT;
+    int n_node = p->view->n_node, n_pick = 0, g, rc = NO_FIT;
     int64_t len = p->len[seq], k = ceil_div128((__int128)len * n_node, total), k_fit = ceil_div128(len, (__int128)max_devs * p->cap); /* the least that could be enough */
 
+    if (!zep_opts_zone(p->opts, ZEP_ZONE_INTRA) && k < 2) /* one node's devices are a ring of the other zone */
+        k = 2;
     for (k = k > k_fit ? k : k_fit; k <= n_node && rc == NO_FIT; k++) {
         for (; n_pick < k; n_pick++) {
             p->pick[n_pick] = zep_tournament_find(&p->nodes, INT64_MIN);
             zep_tournament_remove(&p->nodes, p->pick[n_pick]);
         }
-        rc = place(p, seq, all_of_nodes(p, (int)k));
+        g = all_of_nodes(p, (int)k);
+        rc = g > 1 || zep_opts_zone(p->opts, ZEP_ZONE_LOCAL) ? place(p, seq, g) : NO_FIT;
     }
     for (int i = 0; i < n_pick; i++) {
         int node = p->pick[i], d0 = p->view->node_dev0[node];
@@ -220,7 +223,7 @@ static int pass_nodes(struct part *p, int64_t s1, int *n_inter_out)
         enter_node(p, i);
         max_devs = node_devs(p, i) > max_devs ? node_devs(p, i) : max_devs;
     }
-    while (n_inter < p->n && p->len[p->sorted[n_inter]] >= s1)
+    while (n_inter < p->n && p->len[p->sorted[n_inter]] >= s1 && zep_opts_zone(p->opts, ZEP_ZONE_INTER))
         total += p->len[p->sorted[n_inter++]];
     *n_inter_out = n_inter;
     for (int i = 0; i < n_inter; i++)
@@ -252,6 +255,8 @@ static int place_intra(struct part *p, int node, int seq, int64_t k)
     int n_dev = node_devs(p, node), rc = NO_FIT;
     int64_t len = p->len[seq];
 
+    if (!zep_opts_zone(p->opts, ZEP_ZONE_LOCAL) && k < 2)
+        k = 2;
     for (; k <= n_dev && rc == NO_FIT; k++) {
         /* over all devices the parts decide by one token, which place() looks at */
         int n = with_room(p, node, k == n_dev ? len / k : ceil_div128(len, k));
@@ -284,7 +289,7 @@ static int pass_devices(struct part *p, int node, const int32_t *list, int n, in
     __int128 total = 0;
     int n_intra = 0, rc;
 
-    while (n_intra < n && p->len[list[n_intra]] >= s0) {
+    while (n_intra < n && p->len[list[n_intra]] >= s0 && zep_opts_zone(p->opts, ZEP_ZONE_INTRA)) {
         total += (__int128)p->len[list[n_intra]] * p->len[list[n_intra]];
         n_intra++;
     }
@@ -315,7 +320,7 @@ static int fit_node(struct part *p, int node)
 {
     struct zep_sets before;
     const int32_t *list = p->list + p->list0[node];
-    int64_t s0 = p->cap;
+    int64_t s0 = zep_opts_zone(p->opts, ZEP_ZONE_LOCAL) ? p->cap : 0;
     int n = p->list0[node + 1] - p->list0[node], n_intra, whole, rc;
     int32_t whole_rot;
 
@@ -333,6 +338,8 @@ static int fit_node(struct part *p, int node)
         undo_node(p, node, &before, whole_rot, whole);
         for (int d = p->view->node_dev0[node]; d < p->view->node_dev0[node + 1]; d++)
             p->dev_work[d] = 0;
+        if (!zep_opts_zone(p->opts, ZEP_ZONE_INTRA) || node_devs(p, node) < 2)
+            return NO_FIT;
         if (n_intra == n)
             break;
         s0 = p->len[list[n_intra]];
@@ -352,13 +359,15 @@ static int fit(struct part *p)
 
     for (int i = 0; i < p->view->n_node; i++)
         s1 = p->node_cap[i] > s1 ? p->node_cap[i] : s1;
+    if (!zep_opts_zone(p->opts, ZEP_ZONE_LOCAL) && !zep_opts_zone(p->opts, ZEP_ZONE_INTRA))
+        s1 = 0;
     for (int pass = 0;; pass++) {
         rc = pass_nodes(p, s1, &n_inter);
         for (int i = 0; i < p->view->n_node && rc == FITS; i++)
             rc = fit_node(p, i);
         if (rc != NO_FIT)
             return rc;
-        if (n_inter == p->n)
+        if (n_inter == p->n || !zep_opts_zone(p->opts, ZEP_ZONE_INTER))
             return NO_FIT;
         s1 = p->len[p->sorted[n_inter]] < s1 ? p->len[p->sorted[n_inter]] : s1;
         if (pass >= SLOW_PASSES)
@@ -433,7 +442,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
     if ((rc = part_init(&p)) < 0)
         goto out;
     if ((rc = fit(&p)) == NO_FIT)
-        rc = last_resort(&p);
+        rc = zep_opts_zone(opts, view->n_node > 1 ? ZEP_ZONE_INTER : view->n_dev > 1 ? ZEP_ZONE_INTRA : ZEP_ZONE_LOCAL) ? last_resort(&p) : zep_zones_refuse(view, len, n, opts, err);
     if (rc < 0)
         goto out;
     rc = zep_plan_from_draft(view, len, opts, opts->routing, &p.draft, plan_out, err);

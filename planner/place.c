@@ -200,8 +200,11 @@ int zep_place_init(struct zep_place *z, const struct zep_view *view, const int64
         return rc;
     }
     for (int k = 0; k < z->n_level; k++)
+        if (zep_opts_zone(opts, z->level[k].n_node > 1 ? ZEP_ZONE_INTER : z->level[k].size > 1 ? ZEP_ZONE_INTRA : ZEP_ZONE_LOCAL))
+            z->allowed |= (uint64_t)1 << k;
+    for (int k = 0; k < z->n_level; k++)
         if (z->level[k].n_node > 1 ? z->nics_bw > 0 : z->level[k].size == 1 || z->port_bw > 0)
-            z->known |= (uint64_t)1 << k;
+            z->known |= z->allowed & (uint64_t)1 << k;
     z->token_s = zep_estimate_token(c);
     z->same_speed = 1;
     for (int d = 0; d < view->n_dev; d++) {
@@ -262,11 +265,9 @@ static int place_all(struct zep_place *z, double limit_s, int ahead, uint64_t de
 
 int zep_place_all(struct zep_place *z, double limit_s, int ahead, uint64_t degrees)
 {
-    uint64_t all = ((uint64_t)1 << z->n_level) - 1;
-
     if (degrees & z->known && place_all(z, limit_s, ahead, degrees & z->known))
         return 1;
-    return (z->known & all) != all && place_all(z, limit_s, ahead, degrees & all);
+    return degrees & z->allowed & ~z->known && place_all(z, limit_s, ahead, degrees & z->allowed);
 }
 
 /* --- the plan --- */

@@ -63,7 +63,8 @@ struct zep_place {
     double target_s;     /* a perfect spread */
     double port_bw, *node_bw; /* of the slowest device; [n_node] of the NICs, as far as all devices of a node can use them at once, bytes/s */
     double nics_bw;      /* of the slowest node */
-    uint64_t known;      /* levels whose links are known: others are for what fits nowhere else */
+    uint64_t allowed;    /* levels of the zones that may be used */
+    uint64_t known;      /* of these, levels whose links are known: others are for what fits nowhere else */
     enum zep_place_move move; /* what is looked at just now */
     double fastest;           /* device */
     int same_speed;           /* all devices are of one speed */

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "planner/plan.h"
 
+#include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,54 @@
 #include "planner/plan_internal.h"
 
 const char *const zep_effort_names[ZEP_N_EFFORT] = {"fast", "search"};
+
+static const char *const zone_words[] = {"none", "local", "intra", "inter"};
+
+int zep_zones_parse(const char *text, unsigned *zones_out, struct zep_error *err)
+{
+    unsigned zones = 0;
+
+    if (!strcmp(text, "all")) {
+        *zones_out = 0;
+        return ZEP_OK;
+    }
+    for (const char *p = text;;) {
+        size_t n = strcspn(p, ",");
+        int z = ZEP_ZONE_LOCAL;
+
+        while (z <= ZEP_ZONE_INTER && (strncmp(p, zone_words[z], n) || zone_words[z][n]))
+            z++;
+        if (z > ZEP_ZONE_INTER)
+            return zep_error_set(err, ZEP_EINVAL, "zone '%.*s': expected local, intra, inter, several divided by commas, or all", (int)n, p);
+        zones |= 1u << z;
+        if (!p[n])
+            break;
+        p += n + 1;
+    }
+    *zones_out = zones;
+    return ZEP_OK;
+}
+
+int zep_zones_refuse(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err)
+{
+    int64_t longest = 0, node = 0;
+    char words[40] = "", *w = words;
+
+    for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++)
+        if (zep_opts_zone(opts, (enum zep_zone)z))
+            w += sprintf(w, "%s%s", w > words ? "," : "", zone_words[z]);
+    for (int i = 0; i < n; i++)
+        longest = len[i] > longest ? len[i] : longest;
+    for (int i = 0; i < view->n_node; i++) {
+        int64_t sum = 0;
+
+        for (int d = view->node_dev0[i]; d < view->node_dev0[i + 1]; d++)
+            sum += zep_opts_capacity(opts, d);
+        node = sum > node ? sum : node;
+    }
+    return zep_error_set(err, ZEP_EUNSUPPORTED, "zones %s: the batch does not fit (its longest sequence: %" PRId64 " tokens; a device holds %" PRId64 ", a node %" PRId64 "): allow more zones, or give a larger capacity", words, longest,
+                         opts->capacity_tok, node);
+}
 
 int zep_effort_parse(const char *name, enum zep_effort *effort_out, struct zep_error *err)
 {

@@ -106,6 +106,9 @@ enum zep_effort { ZEP_EFFORT_FAST = 0, ZEP_EFFORT_SEARCH, ZEP_N_EFFORT };
 extern const char *const zep_effort_names[ZEP_N_EFFORT]; /* "fast", "search" */
 int zep_effort_parse(const char *name, enum zep_effort *effort_out, struct zep_error *err);
 
+/* Zones that sequences may be put in, a bit (1 << enum zep_zone) each, from words as in "local,inter"; "all": 0. */
+int zep_zones_parse(const char *text, unsigned *zones_out, struct zep_error *err);
+
 struct zep_plan_opts {
     const char *method;    /* "zeppelin", "zeppelin-paper", "te-cp" */
     int64_t capacity_tok;  /* L, tokens a device may hold in the attention layout; > 0 */
@@ -118,13 +121,18 @@ struct zep_plan_opts {
     enum zep_effort effort;
     int heads;             /* what the degree of an exchange of heads must divide: key-value heads / tp; 0: as `cost` says, without it not known */
     int no_heads;          /* methods zeppelin and auto exchange none */
+    unsigned zones;        /* those that zeppelin and zeppelin-paper may use (zep_zones_parse); 0: all */
 };
 
-#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0, 0}
+#define ZEP_PLAN_OPTS_DEFAULT {"zeppelin", 0, 1, 1, 1, 0, NULL, NULL, ZEP_EFFORT_FAST, 0, 0, 0}
 
 static inline int64_t zep_opts_capacity(const struct zep_plan_opts *opts, int dev)
 {
     return opts->dev_capacity && opts->dev_capacity[dev] < opts->capacity_tok ? opts->dev_capacity[dev] : opts->capacity_tok;
+}
+static inline int zep_opts_zone(const struct zep_plan_opts *opts, enum zep_zone zone)
+{
+    return !opts->zones || opts->zones >> zone & 1;
 }
 static inline int64_t zep_plan_capacity(const struct zep_plan *plan, int dev)
 {

@@ -76,6 +76,9 @@ int zep_plan_remap_for(const struct zep_view *view, enum zep_remap_objective obj
 /* remap_targets.c: want[d] of the draft's spread, no device above its capacity: by time, devices being of different speed; or equal shares, where by_speed in proportion to speed. */
 void zep_remap_targets(const struct zep_view *view, const int64_t *attn_tok, const struct zep_draft *draft, const struct zep_plan_opts *opts, int by_speed, int64_t *want);
 
+/* What a method of ours says where the zones that it may use do not hold the batch: ZEP_EUNSUPPORTED. */
+int zep_zones_refuse(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_error *err);
+
 /* The methods. */
 extern const struct zep_method zep_method_zeppelin, zep_method_zeppelin_paper, zep_method_te_cp;
 extern const struct zep_method zep_method_llama_cp, zep_method_static_cp, zep_method_wlb, zep_method_packed_dp, zep_method_hybrid_dp, zep_method_flexsp, zep_method_ulysses, zep_method_usp, zep_method_auto;

@@ -255,7 +255,8 @@ static int polish(struct choice *ch, struct candidate *c, struct best *best, int
             if (dev < d0 || dev >= (k0 < z->n_inside ? d0 + z->level[k0].size : z->view->node_dev0[end]))
                 continue;
             for (int k = k0 > 0 ? k0 - 1 : 0; k < z->n_level && k <= k0 + 1 && budget > 0 && !rc; k++)
-                rc = try_move(ch, c, seq, k, best, &budget, err);
+                if (z->allowed >> k & 1)
+                    rc = try_move(ch, c, seq, k, best, &budget, err);
         }
     }
     return rc < 0 ? rc : ZEP_OK;

@@ -33,7 +33,7 @@ int zep_plans_make(const struct zep_planning *how, const struct zep_batch *batch
     struct zep_plans p = {0};
     int n, rc;
 
-    if ((rc = zep_effort_parse(job->plan.effort, &opts.effort, err)) < 0)
+    if ((rc = zep_effort_parse(job->plan.effort, &opts.effort, err)) < 0 || (rc = zep_zones_parse(job->plan.zones, &opts.zones, err)) < 0)
         return rc;
     if ((rc = zep_micro_split(batch->len, batch->n_doc, how->capacity * how->view->n_dev, &p.first, &n, err)) < 0)
         return rc;

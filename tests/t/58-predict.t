@@ -313,6 +313,25 @@ assert len(m.parse("steps.svg").getElementsByTagName("rect")) == 17' "$out"
 ok $? "by windows they hold no less and are more even; the picture has a bar for each"
 run "$zeppelin" plan --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 8 --compose alike
 like "$out" 'by windows of 8 steps \(alike\):' "lengths alone need no cluster"
+# zones that sequences may be put in
+zoned=(--preset A:2 --model llama-7b --dist 'arxiv:tokens=64k,seed=1' --capacity 6k)
+for method in zeppelin zeppelin-paper; do
+    for zones in intra inter local,intra local,inter intra,inter; do
+        run "$zeppelin" plan "${zoned[@]}" --method $method --zones $zones --json
+        printf '%s\n' "$out" >zoned.json
+        python3 -c 'import json,sys; z={r["zone"] for r in json.load(open(sys.argv[1]))["rings"]}; assert z and z <= set(sys.argv[2].split(",")), z' zoned.json $zones && "$zeppelin" plan --check zoned.json >/dev/null
+        ok $? "$method --zones $zones"
+    done
+done
+run "$zeppelin" plan "${zoned[@]}" --zones local
+is "$status" 3 "zones that cannot hold the batch"
+like "$err" 'error: zones local: the batch does not fit \(its longest sequence: [0-9]+ tokens; a device holds 6144, a node 49152\): allow more zones, or give a larger capacity' "it says by how much"
+run "$zeppelin" plan "${zoned[@]}" --zones local,outer
+like "$err" "zone 'outer': expected local, intra, inter" "an unknown zone"
+run "$zeppelin" plan "${zoned[@]}" --zones local --method te-cp
+like "$err" 'te-cp has no zones' "a method without zones"
+run "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin,zeppelin-paper,te-cp --zones local
+like "$out" 'zones local' "a comparison gives the reason"
 # heads are exchanged by zeppelin where ports are slow and key-value heads are many, and only there
 on_b=(--preset B:2 --model llama-7b --dist 'arxiv:tokens=64k,seed=1' --capacity 6k)
 run "$zeppelin" plan "${on_b[@]}" --json

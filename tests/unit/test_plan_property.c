@@ -84,6 +84,8 @@ static void draw_options(struct zep_rng *rng, struct trial *t)
     t->opts.routing = (int)between(rng, 0, 1);
     t->opts.remap = (int)between(rng, 0, 3) > 0;
     t->opts.max_proxies = (int)between(rng, 0, 3);
+    if (!between(rng, 0, 2)) /* not all zones */
+        t->opts.zones = (unsigned)between(rng, 1, 7) << ZEP_ZONE_LOCAL;
     for (int i = 0; i < t->n_node; i++)
         linked &= t->nic[i] > 0;
     if (linked && between(rng, 0, 3)) /* by cost, and with its links known */
@@ -148,6 +150,17 @@ static int may_refuse(const char *method)
     return strncmp(method, "zeppelin", 8) != 0 && strcmp(method, "te-cp") != 0 && strcmp(method, "llama-cp") != 0;
 }
 
+static int has_zones(const char *method)
+{
+    return !strncmp(method, "zeppelin", 8);
+}
+
+/* The zones that may be used need not hold the batch, but rings over everything do. */
+static int zones_may_refuse(const struct trial *t)
+{
+    return has_zones(t->opts.method) && !zep_opts_zone(&t->opts, t->n_node > 1 ? ZEP_ZONE_INTER : t->n_dev > 1 ? ZEP_ZONE_INTRA : ZEP_ZONE_LOCAL);
+}
+
 /* 1: a plan, 0: the method cannot. */
 static int try_one(const struct trial *t, uint64_t seed)
 {
@@ -162,7 +175,7 @@ static int try_one(const struct trial *t, uint64_t seed)
     int64_t lo = INT64_MAX, hi = 0;
 
     rc = zep_plan_build(view, t->len, t->n, &t->opts, &plan, &err);
-    if (rc == ZEP_EUNSUPPORTED && (t->uneven || may_refuse(t->opts.method))) {
+    if (rc == ZEP_EUNSUPPORTED && (t->uneven || may_refuse(t->opts.method) || zones_may_refuse(t))) {
         test_view_free(view);
         return 0;
     }
@@ -184,6 +197,8 @@ static int try_one(const struct trial *t, uint64_t seed)
     /* a schedule says the same of the transfers as the plan's statistics */
     zep_plan_stats(plan, &st);
     ck_assert_msg(st.zone_tok[1] + st.zone_tok[2] + st.zone_tok[3] == t->total, "seed %llu: zones", (unsigned long long)seed);
+    for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++)
+        ck_assert_msg(!st.zone_seq[z] || !has_zones(t->opts.method) || zep_opts_zone(&t->opts, (enum zep_zone)z), "seed %llu (%s, %s): sequences in zone %d", (unsigned long long)seed, t->shape, t->opts.method, z);
     /* the same input gives the same plan, and a file gives it back */
     ck_assert_int_eq(zep_plan_build(view, t->len, t->n, &t->opts, &again, &err), ZEP_OK);
     ck_assert(again->digest == plan->digest);
