@@ -11,6 +11,9 @@
 /* Where a value comes from; later ones win. */
 enum zep_job_layer { ZEP_JOB_DEFAULT = 0, ZEP_JOB_SITE, ZEP_JOB_PROFILE, ZEP_JOB_USER, ZEP_JOB_FILE, ZEP_JOB_SET };
 
+#define ZEP_JOB_EARLY_S 60.0       /* Slurm signals up to a minute before the grace begins */
+#define ZEP_JOB_GRACE_MAX_S 65535.0 /* sbatch's own limit */
+
 /* A key with names below it (cluster.env.NAME), in the order of writing. */
 struct zep_job_pair {
     char *name, *value; /* of a secret: "env:NAME", "file:PATH", "k8s:SECRET/KEY" */

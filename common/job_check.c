@@ -5,7 +5,6 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define EARLY_S 60.0 /* Slurm signals up to a minute before the grace begins */
 #define ALNUM "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 
 static void name(const struct zep_job *job, struct zep_mistakes *m)
@@ -55,10 +54,10 @@ static void grace(const struct zep_job *job, struct zep_mistakes *m)
 {
     double limit = job->cluster.time_s, g = job->cluster.grace_s;
 
-    if (here_only(job) || limit <= 0 || limit > g + EARLY_S)
+    if (here_only(job) || limit <= 0 || limit > g + ZEP_JOB_EARLY_S)
         return;
     zep_job_mistake(job, m, "cluster.time", ZEP_EINVAL,
-                    "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins", limit, g, g + EARLY_S);
+                    "cluster.time is %.0f s and cluster.grace %.0f s: expected a time limit above %.0f s, for Slurm tells of its end up to a minute before the grace begins", limit, g, g + ZEP_JOB_EARLY_S);
 }
 
 /* The site's defaults for Slurm do not make a job that runs here wrong. */

@@ -61,7 +61,7 @@ static const struct zep_job_key keys[] = {
     PATH("cluster.container_rank", cluster.container_rank, "", "zeppelin-rank in the image; empty: where it is here"),
     TIME("cluster.start", cluster.start_s, "5m", 1, 86400, "ranks that have not found each other after so long are given up: a node, or ssh to it, does not answer"),
     TIME("cluster.timeout", cluster.timeout_s, "60s", 1, 86400, "a rank that is silent for so long is lost"),
-    TIME("cluster.grace", cluster.grace_s, "60s", 5, 65535, "time between the request to stop and the end of the job; below cluster.time by more than a minute"), /* 65535: sbatch's own limit */
+    TIME("cluster.grace", cluster.grace_s, "60s", 5, ZEP_JOB_GRACE_MAX_S, "time between the request to stop and the end of the job; below cluster.time by more than a minute"),
     STRING("cluster.rdma", cluster.rdma, "", "Kubernetes: resource that a worker needs for RDMA, NAME or NAME=COUNT (rdma/rdma_shared_device_a); each rank then checks that it may lock memory"),
     BOOL("cluster.root", cluster.root, "false", "Kubernetes: run as root with IPC_LOCK; otherwise pods pass Pod Security 'restricted'"),
     INT("cluster.retries", cluster.retries, "2", 0, 100, NULL, "Kubernetes: how often the launcher begins again from the checkpoint when a rank failed and all workers are alive"),

@@ -245,16 +245,23 @@ static int load_jobs(struct submission *s, struct zep_error *err)
     return rc;
 }
 
-/* Twice the step and its checkpoint as they were measured, where cluster.grace says nothing else. */
-static double measured_grace(const char *rundir, const struct zep_job *job)
+/* At least twice the step and its checkpoint as they were measured, as far as the time limit has room. A run's own job file says all keys, so only --set is somebody's word here. */
+static void raise_grace(const char *rundir, struct zep_job *job)
 {
+    double room = job->cluster.time_s > 0 ? floor(job->cluster.time_s) - ZEP_JOB_EARLY_S - 1 : ZEP_JOB_GRACE_MAX_S, need;
     struct zep_glance g;
-    double s;
 
-    if (zep_job_origin_layer(job, "cluster.grace") > ZEP_JOB_SITE || zep_glance(rundir, &g, NULL) < 0 || !(g.step_s > 0))
-        return 0;
-    s = ceil(2 * (g.step_s + g.save_s) + 15);
-    return s > 65535 ? 65535 : s > job->cluster.grace_s ? s : 0;
+    if (zep_job_origin_layer(job, "cluster.grace") == ZEP_JOB_SET || zep_glance(rundir, &g, NULL) < 0 || !(g.step_s > 0))
+        return;
+    need = ceil(2 * (g.step_s + g.save_s) + 15);
+    room = room < ZEP_JOB_GRACE_MAX_S ? room : ZEP_JOB_GRACE_MAX_S;
+    if (need > room && room > 0)
+        zep_log(ZEP_LOG_WARN, "its steps and checkpoints ask for a grace of %.0f s, but cluster.time has room for %.0f s", need, room);
+    need = need < room ? need : room;
+    if (need <= job->cluster.grace_s)
+        return;
+    zep_log(ZEP_LOG_INFO, "its steps and checkpoints ask for a grace of %.0f s (cluster.grace was %.0f s): so long before the time limit it stops", need, job->cluster.grace_s);
+    job->cluster.grace_s = need;
 }
 
 /* A run that lives must not be begun twice; that it could not be said is for its lock to decide. */
@@ -283,9 +290,7 @@ static int load_old(struct submission *s, struct zep_error *err)
     s->n = 1;
     if ((rc = resolve(s->job[0], 1, err)) < 0)
         return rc;
-    s->sbatch.grace_s = measured_grace(s->rundir[0], s->job[0]);
-    if (s->sbatch.grace_s > 0)
-        zep_log(ZEP_LOG_INFO, "its steps and checkpoints ask for a grace of %.0f s: so long before the time limit it stops", s->sbatch.grace_s);
+    raise_grace(s->rundir[0], s->job[0]);
     return ZEP_OK;
 }
 

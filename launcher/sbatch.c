@@ -142,7 +142,7 @@ static int put_options(const struct zep_sbatch *s, struct zep_buf *b, struct zep
     if ((rc = put_option(b, "partition", job->cluster.partition, err)) < 0 || (rc = put_option(b, "account", job->cluster.account, err)) < 0 || (rc = put_option(b, "qos", job->cluster.qos, err)) < 0 ||
         (rc = put_option(b, "constraint", job->cluster.constraint, err)) < 0 || (rc = put_export(b, job, err)) < 0 || (rc = put_further(b, &job->cluster.slurm, err)) < 0)
         return rc;
-    zep_buf_printf(b, "#SBATCH --signal=B:USR1@%" PRId64 "\n", (int64_t)(s->grace_s > 0 ? s->grace_s : job->cluster.grace_s));
+    zep_buf_printf(b, "#SBATCH --signal=B:USR1@%" PRId64 "\n", (int64_t)job->cluster.grace_s);
     if (!zep_job_map_get(&job->cluster.slurm, "no-requeue"))
         zep_buf_puts(b, "#SBATCH --requeue\n");
     zep_buf_puts(b, "#SBATCH --open-mode=append\n");

@@ -13,7 +13,6 @@ struct zep_sbatch {
     const char *const *rundir;   /* absolute, n_run of them: more than one is a sweep, whose jobs are an array */
     int n_run, sweep, at_once;   /* at_once: of a sweep so many run at the same time, 0: any number */
     int chain;                   /* so many jobs, one after the other */
-    double grace_s;              /* 0: the job's */
 };
 
 int zep_sbatch_script(const struct zep_sbatch *s, struct zep_buf *out, struct zep_error *err);

@@ -179,6 +179,18 @@ ok $? "logs -f ends with it"
 like "$(cat follow.out)" 'Terminated: stopping after this step' "and showed it all"
 sleep 1
 is "$(squeue -h -j "$long" -t PD,R -o %T 2>/dev/null)" "" "it does not go back into the queue"
+# the grace grows with the steps: as if each had taken 40 s
+cp "$long_dir/metrics.jsonl" metrics.kept
+sed -i 's/\("kind":"step".*"time_s":\)[0-9.e-]*/\140/' "$long_dir/metrics.jsonl"
+run "$zeppelin" submit --resume "$long" --dry-run
+like "$out" '^#SBATCH --signal=B:USR1@(9[5-9]|1[01][0-9])$' "submit --resume: the grace is what steps and checkpoints need"
+like "$err" 'ask for a grace of [0-9]+ s \(cluster.grace was 20 s\)' "which is said"
+run "$zeppelin" submit --resume "$long" --dry-run --set cluster.time=2m
+like "$out" '^#SBATCH --signal=B:USR1@59$' "as far as the time limit has room"
+like "$err" 'warning: .*has room for 59 s' "with a warning"
+run "$zeppelin" submit --resume "$long" --dry-run --set cluster.grace=25s
+like "$out" '^#SBATCH --signal=B:USR1@25$' "--set cluster.grace counts more"
+cp metrics.kept "$long_dir/metrics.jsonl"
 run timeout 60 "$zeppelin" submit --resume "$long" --set train.steps=$(($(steps "$long_dir") + 2)) --wait
 ok "$status" "submit --resume goes on with it"
 [ "$status" -eq 0 ] || diag "$err"
