@@ -168,6 +168,16 @@ int zep_text_is_clean(const char *s)
     return 1;
 }
 
+int zep_text_lists(const char *list, const char *word)
+{
+    size_t n = strlen(word);
+
+    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
+        if (!strncmp(p, word, n) && (p[n] == ',' || !p[n]))
+            return 1;
+    return 0;
+}
+
 void zep_text_clean(char *s)
 {
     for (int n; *s; s += n ? n : 1)

@@ -23,6 +23,8 @@ int zep_utf8_prints(unsigned code);
 int zep_text_is_clean(const char *s);
 /* Makes it so, in place: '?' for each byte that is not. */
 void zep_text_clean(char *s);
+/* Is word one of a list "a,b,c"? list may be NULL. */
+int zep_text_lists(const char *list, const char *word);
 /* [A-Za-z0-9._-]+ without a leading '-', at most 253 bytes: for ssh and mpirun. */
 int zep_check_hostname(const char *s, struct zep_error *err);
 

@@ -5,14 +5,19 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/arena.h"
 #include "common/buf.h"
+#include "common/encode.h"
 #include "common/fs.h"
 #include "common/log.h"
 #include "launcher/k8s_manifest.h"
@@ -21,6 +26,8 @@
 #include "launcher/precheck.h"
 
 #define OURS "app.kubernetes.io/managed-by=zeppelin"
+#define FIRST_MS 50
+#define FIRST_TRIES 100
 #define LAST_LOG_S 60.0 /* beyond cluster.grace, for the last lines of a log */
 
 static const char *text_at(const json_t *j, const char *a, const char *b)
@@ -190,7 +197,7 @@ static void tell_pods(const json_t *pods, const char *ns, const char *name, stru
         if (!is_pod_of(pod, ns, name, "worker"))
             continue;
         holding += !strcmp(phase, "Running") || !strcmp(phase, "Pending");
-        if (*node && (!nodes.data || !strstr(nodes.data, node)))
+        if (*node && !zep_text_lists(nodes.data, node))
             zep_buf_printf(&nodes, "%s%s", nodes.len ? "," : "", node);
         if (l->life == ZEP_LIFE_WAITING && !strcmp(phase, "Pending") && !*l->why)
             why_pending(pod, l->why, sizeof l->why);
@@ -391,27 +398,93 @@ static double grace_of(const struct zep_run *run)
     return grace;
 }
 
-/* Deletes the MPIJob; its launcher's log is copied to its last line into the folder, where there is one. */
-static int remove_job(const struct zep_kube *k, const struct zep_run *run, const char *name, int now, struct zep_error *err)
-{
-    char pod[256] = "", labels[400], *path = saved_log(run, name);
-    struct zep_error e;
-    int fd = -1, pid = -1, rc;
+/* A log on its way into the run folder: beside its place until it is whole. */
+struct keeping {
+    char *path, *part;
+    int pid, saved; /* pid: of what reads it, 0 none */
+};
 
-    if (path && find_launcher(k, name, pod, &e) == ZEP_OK && (fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) >= 0)
-        pid = zep_kube_logs_start(k, pod, "launcher", 1, fd, &e);
-    if (fd >= 0)
-        close(fd);
-    if (pid > 0) /* it should have begun before the pod is told to go */
-        usleep(300000);
+static int keep_begin(struct keeping *k, const struct zep_kube *kube, const struct zep_run *run, const char *name, int follow, struct zep_error *err)
+{
+    struct zep_buf part = ZEP_BUF_INIT;
+    char pod[256];
+    int fd, rc;
+
+    *k = (struct keeping){.path = saved_log(run, name)};
+    if (!k->path)
+        return ZEP_OK;
+    k->saved = zep_fs_exists(k->path);
+    zep_buf_printf(&part, "%s.part", k->path);
+    if ((rc = zep_buf_steal(&part, &k->part, err)) < 0)
+        return rc;
+    if ((rc = find_launcher(kube, name, pod, err)) < 0)
+        return rc == ZEP_ENOENT ? ZEP_OK : rc; /* it never began, or was cleaned away */
+    if ((fd = open(k->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
+        return zep_error_set(err, ZEP_EIO, "%s: %s", k->part, strerror(errno));
+    if ((rc = zep_kube_logs_start(kube, pod, "launcher", follow, fd, err)) > 0)
+        k->pid = rc;
+    close(fd);
+    return rc < 0 ? rc : ZEP_OK;
+}
+
+/* Until the first of it is here, or there is none: kubectl needs its time to begin, and the pod must not be gone before. */
+static void keep_first(const struct keeping *k)
+{
+    for (int i = 0; k->pid && i < FIRST_TRIES; i++) {
+        siginfo_t info = {.si_pid = 0};
+        struct stat st;
+
+        if ((stat(k->part, &st) == 0 && st.st_size > 0) || waitid(P_PID, (id_t)k->pid, &info, WEXITED | WNOHANG | WNOWAIT) < 0 || info.si_pid)
+            break;
+        poll(NULL, 0, FIRST_MS);
+    }
+}
+
+static int keep_end(struct keeping *k, double limit_s, struct zep_error *err)
+{
+    int rc = k->pid ? zep_kube_logs_wait(k->pid, limit_s, err) : ZEP_OK;
+    struct stat st;
+
+    if (k->pid && stat(k->part, &st) == 0 && (rc == ZEP_OK || (st.st_size > 0 && !k->saved)) && rename(k->part, k->path) == 0)
+        k->saved = 1;
+    if (k->part)
+        unlink(k->part);
+    k->pid = 0;
+    return rc;
+}
+
+static void keep_free(struct keeping *k)
+{
+    free(k->path);
+    free(k->part);
+}
+
+/* Deletes the MPIJob; its launcher's log comes to its last line into the folder, where there is one: of one that has ended before, for the pod goes with it. */
+static int remove_job(const struct zep_kube *k, const struct zep_run *run, const char *name, int ended, int now, int *saved_out, struct zep_error *err)
+{
+    struct keeping log;
+    struct zep_error e;
+    char labels[400];
+    int rc, kept = keep_begin(&log, k, run, name, !ended, &e);
+
+    if (ended && kept == ZEP_OK)
+        kept = keep_end(&log, LAST_LOG_S, &e);
+    if (ended && kept < 0 && !now) {
+        keep_free(&log);
+        return zep_error_set(err, ZEP_EUNAVAIL, "MPIJob '%s': its log could not be saved, and nothing is deleted (`zeppelin cancel --now` deletes it without): %s", name, e.text);
+    }
+    keep_first(&log);
     rc = zep_kube_delete(k, ZEP_KUBE_MPIJOBS, name, err);
     if (rc == ZEP_OK && now) {
         selector(name, NULL, labels);
         rc = zep_kube_kill_pods(k, labels, err);
     }
-    if (pid > 0 && zep_kube_logs_wait(pid, rc < 0 ? 0.1 : now ? 10 : grace_of(run) + LAST_LOG_S, &e) < 0)
-        zep_log(ZEP_LOG_WARN, "%s: %s", path, e.text);
-    free(path);
+    if (log.pid)
+        kept = keep_end(&log, rc < 0 ? 0.1 : now ? 10 : grace_of(run) + LAST_LOG_S, &e);
+    if (kept < 0)
+        zep_log(ZEP_LOG_WARN, "the launcher's log is not whole: %s", e.text);
+    *saved_out = log.saved;
+    keep_free(&log);
     return rc;
 }
 
@@ -420,7 +493,7 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
     struct zep_live live = {0};
     char ns[128], name[128];
     struct zep_kube k = {0};
-    int rc;
+    int rc, saved = 0;
 
     if (!run->n_job) {
         snprintf(said_out, size, "it was never created: nothing to stop");
@@ -436,11 +509,11 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
         return ZEP_OK;
     }
     if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK)
-        rc = remove_job(&k, run, name, now, err);
+        rc = remove_job(&k, run, name, live.life == ZEP_LIFE_ENDED, now, &saved, err);
     zep_kube_close(&k);
     if (rc == ZEP_OK)
         snprintf(said_out, size, live.life == ZEP_LIFE_ENDED ? "it had ended: MPIJob %s and its pods are deleted%s" : now ? "MPIJob %s is deleted, its pods at once%s" : "MPIJob %s is deleted; its pods stop with a checkpoint%s",
-                 run->job[run->n_job - 1], run->dir ? ", its log is in the run folder" : "");
+                 run->job[run->n_job - 1], saved ? ", its log is in the run folder" : "");
     return rc;
 }
 
@@ -448,7 +521,7 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
 
 int zep_k8s_resubmit(const struct zep_run *run, const struct zep_live *live, char *said_out, size_t size, struct zep_error *err)
 {
-    int lost = live->exit_status == zep_exit_status(ZEP_EPEER) || live->exit_status == zep_exit_status(ZEP_ESTOPPED), rc;
+    int lost = live->exit_status == zep_exit_status(ZEP_EPEER) || live->exit_status == zep_exit_status(ZEP_ESTOPPED), rc, saved;
     char ns[128], name[128], made[300];
     struct zep_k8s_spec *spec = NULL;
     struct zep_job *job = NULL;
@@ -464,7 +537,7 @@ int zep_k8s_resubmit(const struct zep_run *run, const struct zep_live *live, cha
     }
     split(run->job[run->n_job - 1], ns, name);
     if ((rc = zep_runfolder_load_job(run->dir, NULL, 0, &job, err)) < 0 || (rc = zep_precheck_k8s(job, &spec, err)) < 0 || (rc = zep_kube_open(run->cluster, ns, &k, err)) < 0 ||
-        (rc = remove_job(&k, run, name, 0, err)) < 0 || (rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made, sizeof made, err)) < 0)
+        (rc = remove_job(&k, run, name, 1, 0, &saved, err)) < 0 || (rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made, sizeof made, err)) < 0)
         goto out;
     snprintf(said_out, size, "next attempt: MPIJob %s", made);
     rc = 1;
@@ -499,26 +572,48 @@ static int prune_one(struct zep_run *run, int dry_run, struct zep_error *err)
     return 1;
 }
 
+/* Of one folder, if it is one of this cluster: 1 it had ended, 0 nothing to do. */
+static int prune_folder(const char *path, const char *context, const char *ns, int dry_run, struct zep_error *err)
+{
+    char of[128], name[128];
+    struct zep_run *run = NULL;
+    int rc;
+
+    if (!zep_k8s_record_exists(path))
+        return 0;
+    if ((rc = zep_run_open_dir(path, &run, err)) < 0)
+        return rc;
+    split(run->n_job ? run->job[run->n_job - 1] : "", of, name);
+    if ((!*context || !strcmp(context, run->cluster)) && (!*ns || !strcmp(ns, of)))
+        rc = prune_one(run, dry_run, err);
+    zep_run_free(run);
+    return rc;
+}
+
+/* One that cannot be looked at does not keep the others. */
 int zep_k8s_prune(const char *context, const char *ns, int dry_run, struct zep_error *err)
 {
-    char **path = NULL, of[128], name[128];
-    int n = 0, rc = zep_runfolder_list(&path, &n, err), count = 0;
+    int n = 0, rc, code = ZEP_OK, count = 0, failed = 0;
+    char **path = NULL;
 
+    if ((rc = zep_runfolder_list(&path, &n, err)) < 0)
+        return rc;
     for (int i = 0; i < n; i++) {
-        struct zep_run *run = NULL;
-
-        if (rc >= 0 && zep_k8s_record_exists(path[i]) && (rc = zep_run_open_dir(path[i], &run, err)) == ZEP_OK) {
-            split(run->n_job ? run->job[run->n_job - 1] : "", of, name);
-            if ((!*context || !strcmp(context, run->cluster)) && (!*ns || !strcmp(ns, of)) && (rc = prune_one(run, dry_run, err)) > 0)
-                count++;
+        rc = prune_folder(path[i], context, ns, dry_run, err);
+        count += rc > 0;
+        if (rc < 0) {
+            zep_log(ZEP_LOG_ERROR, "%s: %s", path[i], err->text);
+            code = rc;
+            failed++;
         }
-        zep_run_free(run);
         free(path[i]);
     }
     free(path);
-    if (rc >= 0 && !count)
+    if (failed)
+        return zep_error_set(err, code, "%d run%s could not be looked at or deleted", failed, failed == 1 ? "" : "s");
+    if (!count)
         zep_log(ZEP_LOG_INFO, "no run of yours has ended and still has its MPIJob");
-    return rc < 0 ? rc : ZEP_OK;
+    return ZEP_OK;
 }
 
 const struct zep_backend zep_backend_k8s = {"k8s", claim, find, status, asks, logs, cancel, NULL};

@@ -213,16 +213,6 @@ void zep_secrets_free(struct zep_secrets *s)
 
 /* --- batch scripts --- */
 
-static int in_list(const char *list, const char *name)
-{
-    size_t len = strlen(name);
-
-    for (const char *p = list; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL)
-        if (!strncmp(p, name, len) && (p[len] == ',' || !p[len]))
-            return 1;
-    return 0;
-}
-
 int zep_environment_export(const struct zep_job *job, struct zep_buf *out, struct zep_error *err)
 {
     const char *base = job->cluster.export_env;
@@ -233,10 +223,10 @@ int zep_environment_export(const struct zep_job *job, struct zep_buf *out, struc
         n += !strncmp(map->pair[i].value, "env:", 4);
     if (!nothing || !n)
         zep_buf_puts(out, base);
-    for (int i = 0; i < map->n && !in_list(base, "ALL"); i++) {
+    for (int i = 0; i < map->n && !zep_text_lists(base, "ALL"); i++) {
         const char *name = map->pair[i].value + 4;
 
-        if (strncmp(map->pair[i].value, "env:", 4) || in_list(base, name) || (out->data && in_list(out->data, name)))
+        if (strncmp(map->pair[i].value, "env:", 4) || zep_text_lists(base, name) || zep_text_lists(out->data, name))
             continue;
         zep_buf_printf(out, "%s%s", out->len ? "," : "", name);
     }

@@ -89,8 +89,15 @@ like "$out" "a queue has not admitted it yet" "Kueue"
 condition zep ", {'type': 'Running', 'status': 'True'}"
 pod zep-worker-0 worker Running
 pod zep-launcher-ab1cd launcher Running
+pod zep-worker-00 worker Running "o['spec']['nodeName'] = 'gpu-10'"
 run "$zeppelin" status --json "$id"
-like "$out" '"where": *"gpu-1"' "where it runs"
+like "$out" '"where": *"gpu-1,gpu-10"' "where it runs"
+rm cluster/pods.train.zep-worker-00.json
+set_object pods zep-worker-0 "o['spec']['nodeName'] = 'gpu-10'"
+pod zep-worker-1 worker Running
+run "$zeppelin" status --json "$id"
+like "$out" '"where": *"gpu-10,gpu-1"' "also where a name begins like another"
+rm cluster/pods.train.zep-worker-1.json
 like "$out" '"running"' "that it runs"
 run "$zeppelin" status k8s:train:zep
 ok "$status" "a job by its name"
@@ -137,6 +144,20 @@ run "$zeppelin" k8s prune --dry-run
 like "$err" "MPIJob train/zep-r2 has ended \(Succeeded\): would be deleted" "prune: what it would do"
 [ -e cluster/mpijobs.train.zep-r2.json ]
 ok $? "and does not"
+k no-logs
+mkdir -p damaged
+cp "$dir/run.json" "$dir/job.yaml" damaged
+echo '{' >damaged/k8s.json
+sed -i "1i damaged\t$tmp/damaged" "$XDG_STATE_HOME/zeppelin/runs"
+run "$zeppelin" k8s prune
+like "$err" "error: .*/damaged: .*k8s.json: expected an object" "a folder that cannot be read is named"
+like "$err" "2 runs could not be looked at" "and does not keep the others"
+rm -r damaged
+is "$status" 3 "prune where its log cannot be read: status 3"
+like "$err" "MPIJob 'zep-r2': its log could not be saved, and nothing is deleted .*cancel --now" "and why"
+[ -e cluster/mpijobs.train.zep-r2.json ]
+ok $? "it is still there"
+k slow-logs
 run "$zeppelin" k8s prune
 ok "$status" "prune"
 [ ! -e cluster/mpijobs.train.zep-r2.json ]
@@ -148,8 +169,13 @@ like "$out" "a line of zep-r2-launcher-xyz12" "which is shown from then on"
 # --- stopped ---
 run "$zeppelin" k8s --apply --set name=other job.yaml
 condition other ", {'type': 'Running', 'status': 'True'}"
-run "$zeppelin" cancel "$(basename "$(echo runs/other-*)")"
+pod other-launcher-qwert launcher Running
+other=$(echo runs/other-*)
+run "$zeppelin" cancel "$(basename "$other")"
 ok "$status" "cancel"
+is "$(cat "$other/launcher-other.log")" "a line of other-launcher-qwert
+its last line" "its log is saved to the last line, though kubectl took its time to begin"
+k ok
 like "$err" "MPIJob train/other is deleted; its pods stop with a checkpoint" "says what it did"
 : >cluster/log
 run "$zeppelin" k8s --apply --set name=other job.yaml
