@@ -349,6 +349,37 @@ START_TEST(step)
 }
 END_TEST
 
+/* What overlaps shares the NICs with the layer's own transfers: a layer lasts at least as long as both need together. */
+START_TEST(exchange_beside_transfers)
+{
+    const int64_t len = 4000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(2, 1, 1);
+    struct zep_plan *plan = rings(view, 1, &len, (const int32_t[][10]){{0, 1}}, (const int[]){2}, 0);
+    double nic = view->nic_bw[0], hop = 2000 * 100 / nic, back = 2000 * 300 / nic, params, part;
+    struct zep_sim *sim;
+
+    cost.model.n_layer = 3;
+    cost.grad_bytes = cost.param_bytes = 2;
+    cost.engine.overlap_grad = 1;
+    for (int larger = 0; larger < 2; larger++) { /* parameters whose exchange takes a tenth of a pass, or twice as long as both */
+        sim = simulate(plan, view, &cost);
+        params = (larger ? 2 * (sim->pass[0].time_s + sim->pass[1].time_s) : 0.1 * (sim->pass[0].time_s - hop)) * nic;
+        zep_sim_free(sim);
+        cost.layer_params = params;
+        part = params * 2 / 2 / nic; /* half of it over each NIC */
+        sim = simulate(plan, view, &cost);
+        NEAR(sim->pass[0].nic_busy_s, hop);
+        NEAR(sim->pass[1].nic_busy_s, back);
+        NEAR(sim->exchange_s, 2 * part + 3 * (fmax(hop + part - sim->pass[0].time_s, 0) + fmax(back + part - sim->pass[1].time_s, 0)));
+        ck_assert(larger ? sim->exchange_s > 2.5 * part : sim->exchange_s < 2.5 * part);
+        zep_sim_free(sim);
+    }
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
 START_TEST(refusals)
 {
     const int64_t len = 4000;
@@ -484,6 +515,7 @@ int main(void)
     tcase_add_test(t, heads_alone);
     tcase_add_test(t, heads_and_ring);
     tcase_add_test(t, step);
+    tcase_add_test(t, exchange_beside_transfers);
     tcase_add_test(t, refusals);
     tcase_add_loop_test(t, random_plans, 0, 10);
     tcase_add_test(t, costs);
