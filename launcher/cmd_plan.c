@@ -279,19 +279,6 @@ static int choose_micro(const struct args *a, const struct zep_view *view, const
     return rc;
 }
 
-/* Where memories differ, small devices get no more than theirs holds. */
-static int set_capacities(struct args *a, const struct zep_topo *topo, const struct zep_cost *cost, struct zep_view *view, struct zep_capacity *capacity, struct zep_error *err)
-{
-    int rc;
-
-    a->opts.cost = cost;
-    if ((rc = zep_problem_speeds(a->device, topo, cost, 0, view, err)) < 0 || (rc = zep_capacity_choose(cost, view, 0, a->opts.capacity_tok, 0, capacity, err)) < 0)
-        return rc;
-    if ((a->opts.dev_capacity = capacity->dev))
-        zep_log(ZEP_LOG_INFO, "memory holds %" PRId64 " tokens on the smallest devices, %" PRId64 " on the largest: the smaller ones get no more", capacity->least_fit, capacity->most_fit);
-    return ZEP_OK;
-}
-
 /* A plan by tokens needs no speed of links, but links it needs. */
 static void say_no_links(const struct zep_topo *topo, const struct zep_view *view, const struct zep_plan *plan)
 {
@@ -319,12 +306,10 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
     if ((rc = zep_problem_workload(&a->problem, w_out, err)) < 0 || (rc = zep_problem_cluster(&a->problem, &topo, &view, err)) < 0)
         return rc;
     if (a->model && (rc = zep_problem_costs(a->model, a->device, topo, view, (int)a->problem.tp, &cost, err)) == ZEP_OK)
-        rc = set_capacities(a, topo, &cost, view, &capacity, err);
+        rc = zep_problem_capacities(a->device, topo, &cost, view, &a->opts, &capacity, err);
     if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
         a->opts.no_heads |= a->export != NULL; /* it does not know exchanges of heads */
-        if (!a->model) /* else the model says it */
-            a->opts.heads = a->kv_heads % a->problem.tp ? 1 : (int)(a->kv_heads / a->problem.tp);
         if ((rc = zep_plan_build(view, (*w_out)->len + *first_out, n, &a->opts, plan_out, err)) == ZEP_OK)
             say_no_links(topo, view, *plan_out);
     }
@@ -434,6 +419,8 @@ int cmd_plan(int argc, char **argv)
 
     if ((rc = parse(argc, argv, &a)) >= 0)
         return rc;
+    if (!a.model) /* else the model says it */
+        a.opts.heads = a.kv_heads % a.problem.tp ? 1 : (int)(a.kv_heads / a.problem.tp);
     if (a.steps && !a.file)
         return show_steps(&a, &err) < 0 ? zep_cli_fail(&err) : 0;
     rc = a.file ? load_plan(a.file, &plan, &err) : build(&a, &plan, &w, &first, &err);

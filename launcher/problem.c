@@ -157,3 +157,15 @@ int zep_problem_speeds(const char *device, const struct zep_topo *topo, const st
         zep_log(ZEP_LOG_INFO, "links above leaf switches%s are not modelled: their bandwidth is not known (uplink_bandwidth in topology.yaml, uplink: of --synthetic)", known ? ", some of them," : "");
     return rc;
 }
+
+int zep_problem_capacities(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, struct zep_view *view, struct zep_plan_opts *opts, struct zep_capacity *capacity_out, struct zep_error *err)
+{
+    int rc;
+
+    opts->cost = cost;
+    if ((rc = zep_problem_speeds(device, topo, cost, 0, view, err)) < 0 || (rc = zep_capacity_choose(cost, view, 0, opts->capacity_tok, 0, capacity_out, err)) < 0)
+        return rc;
+    if ((opts->dev_capacity = capacity_out->dev))
+        zep_log(ZEP_LOG_INFO, "memory holds %" PRId64 " tokens on the smallest devices, %" PRId64 " on the largest: the smaller ones get no more", capacity_out->least_fit, capacity_out->most_fit);
+    return ZEP_OK;
+}

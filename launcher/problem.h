@@ -6,6 +6,7 @@
 #include "common/error.h"
 #include "launcher/inputs.h"
 #include "planner/mix.h"
+#include "planner/plan.h"
 #include "planner/workload.h"
 
 enum {
@@ -54,6 +55,8 @@ int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload *
 int zep_problem_costs(const char *model, const char *device, const struct zep_topo *topo, const struct zep_view *view, int tp, struct zep_cost *cost_out, struct zep_error *err);
 /* Speeds and memory of the view's devices beside those that the costs are of (planner/mix.h); what is not alike is said on standard error unless quiet. */
 int zep_problem_speeds(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, int quiet, struct zep_view *view, struct zep_error *err);
+/* To plan by costs: sets the options' cost (lent), speeds as above, and where memories differ the capacities of devices, so that small ones get no more than theirs holds: capacity_out->dev goes to free(). */
+int zep_problem_capacities(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, struct zep_view *view, struct zep_plan_opts *opts, struct zep_capacity *capacity_out, struct zep_error *err);
 int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err);
 
 #endif

@@ -18,6 +18,8 @@ struct machine { /* what steps are planned for; view NULL: for nothing */
     struct zep_topo *topo;
     struct zep_view *view;
     struct zep_cost cost;
+    struct zep_plan_opts opts;
+    struct zep_capacity capacity;
 };
 
 static int open_source(const struct zep_problem_args *p, struct source *src, struct zep_error *err)
@@ -44,16 +46,13 @@ static int open_batches(const struct zep_steps_args *a, const struct source *src
 /* One micro-step. A step of several lasts as long as they do together, which counts the exchange and the optimizer once each: what is said of it is a little too long. */
 static int predict(const struct zep_steps_args *a, const struct machine *m, const int64_t *len, int n, struct zep_steps_row *row, struct zep_error *err)
 {
-    struct zep_plan_opts opts = a->opts;
     struct zep_sim_opts sim_opts = {0};
     struct zep_plan_stats st;
     struct zep_plan *plan;
     struct zep_sim *sim = NULL;
     int rc;
 
-    opts.tp = (int)a->problem->tp;
-    opts.cost = a->model ? &m->cost : NULL;
-    if ((rc = zep_plan_build(m->view, len, n, &opts, &plan, err)) < 0)
+    if ((rc = zep_plan_build(m->view, len, n, &m->opts, &plan, err)) < 0)
         return rc;
     zep_plan_stats(plan, &st);
     if (st.mean_pairs > 0 && st.max_pairs / st.mean_pairs > row->imbalance)
@@ -68,6 +67,7 @@ static int predict(const struct zep_steps_args *a, const struct machine *m, cons
 
 static int look(const struct zep_steps_args *a, const struct machine *m, const int64_t *len, int n, struct zep_steps_row *row, struct zep_error *err)
 {
+    int64_t hold = 0;
     int *first, n_micro, rc;
 
     row->n_doc = n;
@@ -78,7 +78,9 @@ static int look(const struct zep_steps_args *a, const struct machine *m, const i
     }
     if (!m->view)
         return ZEP_OK;
-    if ((rc = zep_micro_split(len, n, a->opts.capacity_tok * m->view->n_dev, &first, &n_micro, err)) < 0)
+    for (int d = 0; d < m->view->n_dev; d++)
+        hold += zep_opts_capacity(&m->opts, d);
+    if ((rc = zep_micro_split(len, n, hold, &first, &n_micro, err)) < 0)
         return rc;
     for (int i = 0; i < n_micro && rc == ZEP_OK; i++)
         rc = predict(a, m, len + first[i], first[i + 1] - first[i], row, err);
@@ -133,6 +135,10 @@ int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct
     if ((rc = open_source(a->problem, &src, err)) < 0 || (a->opts.capacity_tok && (rc = zep_problem_cluster(a->problem, &m.topo, &m.view, err)) < 0) ||
         (a->model && (rc = zep_problem_costs(a->model, a->device, m.topo, m.view, (int)a->problem->tp, &m.cost, err)) < 0))
         goto out;
+    m.opts = a->opts;
+    m.opts.tp = (int)a->problem->tp;
+    if (a->model && (rc = zep_problem_capacities(a->device, m.topo, &m.cost, m.view, &m.opts, &m.capacity, err)) < 0)
+        goto out;
     if (a->model) {
         snprintf(s->model, sizeof s->model, "%s", m.cost.model.name);
         snprintf(s->device, sizeof s->device, "%s", m.cost.engine.name);
@@ -140,6 +146,7 @@ int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct
     if ((rc = run_order(a, &src, &m, 1, s->row[0], err)) == ZEP_OK && s->row[1])
         rc = run_order(a, &src, &m, a->window, s->row[1], err);
 out:
+    free(m.capacity.dev);
     zep_view_free(m.view);
     zep_topo_free(m.topo);
     zep_workload_free(src.work);

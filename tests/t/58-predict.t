@@ -332,6 +332,14 @@ run "$zeppelin" plan "${zoned[@]}" --zones local --method te-cp
 like "$err" 'te-cp has no zones' "a method without zones"
 run "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin,zeppelin-paper,te-cp --zones local
 like "$out" 'zones local' "a comparison gives the reason"
+for _ in $(seq 24); do echo 1500; done >alike
+run "$zeppelin" plan --from mixed.yaml --model llama-3b --lengths alike --tokens 36000 --steps 1 --capacity 9k --json
+like "$(tr '\n' ' ' <<<"$err")" "not all alike: .* memory holds [0-9]+ tokens on the smallest devices" "steps on devices that are not alike"
+"$zeppelin" sim --from mixed.yaml --model llama-3b --lengths alike --methods zeppelin --capacity 9k --json 2>/dev/null >alike.json
+python3 -c 'import json, sys; assert json.loads(sys.argv[1])["in_order"][0]["step_s"] == json.load(open("alike.json"))["methods"][0]["step_s"]' "$out"
+ok $? "take as long as zeppelin sim says"
+run "$zeppelin" plan --preset A:1 --dist arxiv:tokens=1m,seed=2,max=16k --tokens 48k --steps 2 --capacity 12k --method ulysses
+ok "$status" "heads are known to steps without a model"
 # heads are exchanged by zeppelin where ports are slow and key-value heads are many, and only there
 on_b=(--preset B:2 --model llama-7b --dist 'arxiv:tokens=64k,seed=1' --capacity 6k)
 run "$zeppelin" plan "${on_b[@]}" --json
