@@ -308,6 +308,34 @@ START_TEST(heads_and_ring)
 }
 END_TEST
 
+/* Four devices of a node that gather: first all blocks go to all of them, then each computes on its own and on the six chunks of the others; backward, the gradients of these (fp32) go home in three
+ * hops, the own block hides the first of them. */
+START_TEST(gathered)
+{
+    const int64_t len = 8000;
+    const double chunk = 1000;
+    struct zep_cost cost = plain_cost();
+    struct zep_view *view = make_view(1, 4, 1);
+    struct zep_plan *plan = rings_of(ZEP_FORM_GATHER, view, 1, &len, (const int32_t[][10]){{0, 1, 2, 3}}, (const int[]){4}, 0);
+
+    for (int slow = 0; slow < 2; slow++) {
+        struct zep_sim *sim;
+        double hop, rest = chunk * 6 * chunk * PAIR_S;
+
+        for (int d = 0; d < 4 && slow; d++)
+            view->dev_bw[d] = 1e7;
+        hop = 2000 * 100 / view->dev_bw[0];
+        sim = simulate(plan, view, &cost);
+        NEAR(sim->pass[0].time_s, 3 * hop + own(chunk) + rest);
+        NEAR(sim->pass[0].node_bytes, 4 * 3 * 2000 * 100);
+        NEAR(sim->pass[1].time_s, 3 * hop + 3 * rest + fmax(3 * own(chunk), 2 * hop) + 2 * 2 * hop);
+        zep_sim_free(sim);
+    }
+    zep_plan_free(plan);
+    test_view_free(view);
+}
+END_TEST
+
 /* Linear modules and the rest of the step. */
 START_TEST(step)
 {
@@ -339,6 +367,9 @@ START_TEST(step)
     NEAR(sim->optimizer_s, params * 28 / 2 / 1e12);
     NEAR(sim->step_s, sim->layers_s + sim->head_s + sim->exchange_s + sim->optimizer_s);
     NEAR(sim->tokens_s_dev, 8000 / sim->step_s / 2);
+    NEAR(sim->mem_buffers, 4000 * (2 * 50 + 200)); /* of one layer: dO, dQ, and dK and dV */
+    NEAR(sim->mem_state, params * 12 / 2);
+    NEAR(sim->mem_bytes, sim->mem_buffers + sim->mem_state + sim->mem_tokens);
     zep_sim_free(sim);
     cost.engine.overlap_grad = 1; /* layers are far longer than the exchange: what is left is that of one layer each way, and of what is no layer */
     sim = simulate(plan, view, &cost);
@@ -474,6 +505,13 @@ START_TEST(costs)
     ck_assert_int_eq(zep_engine_load("h100", &e, &err), ZEP_OK);
     ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_OK);
     NEAR(c.attn_fwd_s, 4.0 * 4096 / (989.5e12 * 0.6));
+    NEAR(c.attn_bwd_s, 2.5 * 4.0 * 4096 / (989.5e12 * 0.5));
+    NEAR(c.linear_bwd_s, 2 * c.linear_fwd_s);
+    NEAR(c.head_fwd_s + c.head_bwd_s, 3 * 2.0 * 4096 * 32000 / (989.5e12 * 0.7));
+    NEAR(c.dkv_row, 2 * 4096 * 4);
+    NEAR(c.state_bytes, 2 + 4); /* bf16 weights, fp32 gradients; in the optimizer's state two moments and fp32 weights */
+    NEAR(c.optim_bytes, 12);
+    NEAR(c.token_bytes, 2 * (4 * 4096 + 4 * 4096 + 3 * 11008) + 4 * 32);
     NEAR(c.linear_fwd_s, 2 * (4.0 * 4096 * 4096 + 3.0 * 4096 * 11008) / (989.5e12 * 0.7));
     NEAR(c.kv_row, 2 * 4096 * 2);
     NEAR(m.n_layer * c.layer_params + c.other_params, 6738415616.0); /* Llama 2 7B has 6.74e9 parameters */
@@ -489,6 +527,23 @@ START_TEST(costs)
     e.mem_bw = 0;
     ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_EINVAL);
     ck_assert_ptr_nonnull(strstr(err.text, "memory_bandwidth is 0"));
+    ck_assert_int_eq(zep_engine_load("h100", &e, &err), ZEP_OK);
+    ck_assert_int_eq(zep_model_load("moe-8x550m", &m, &err), ZEP_OK);
+    ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_OK); /* two experts of eight compute, all hold parameters; and the router */
+    NEAR(c.linear_fwd_s, 2 * (4.0 * 1536 * 1536 + 2 * 3.0 * 1536 * 4096 + 1536 * 8) / (989.5e12 * 0.7));
+    NEAR(c.layer_params, 4.0 * 1536 * 1536 + 8 * 3.0 * 1536 * 4096 + 1536 * 8 + 2 * 1536);
+    e.type_bytes = 4;
+    ck_assert_int_eq(zep_cost_make(&m, &e, 1, 0, &c, &err), ZEP_OK); /* fp32 has its weights already */
+    NEAR(c.state_bytes + c.optim_bytes, 4 + 4 + 8);
+    NEAR(c.kv_row, 2 * 1536 * 4);
+    {
+        struct zep_cost kept = c;
+
+        zep_cost_recompute(&c);
+        NEAR(c.linear_bwd_s, 3 * kept.linear_fwd_s);
+        NEAR(c.tp_bwd_s, 2 * kept.tp_bwd_s);
+        NEAR(c.token_bytes, 4 * 1536 + 2 * kept.q_row + kept.kv_row + 4 * 16 + kept.token_bytes / 16);
+    }
     c.tile = 0;
     NEAR(zep_cost_rect(&c, 100, 50), 5000);
     NEAR(zep_cost_tri(&c, 100), 5050);
@@ -511,6 +566,7 @@ int main(void)
     tcase_add_test(t, routed);
     tcase_add_test(t, ring_of_four);
     tcase_add_test(t, double_ring);
+    tcase_add_test(t, gathered);
     tcase_add_test(t, early_places);
     tcase_add_test(t, heads_alone);
     tcase_add_test(t, heads_and_ring);
