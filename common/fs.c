@@ -159,6 +159,20 @@ int zep_fs_write_quick(const char *path, const void *data, size_t len, unsigned 
     return write_and_rename(path, data, len, mode, 0, err);
 }
 
+int zep_fs_copy_private(const char *from, const char *to, struct zep_error *err)
+{
+    char *text;
+    size_t len;
+    int rc;
+
+    if ((rc = zep_fs_read(from, 1 << 20, &text, &len, err)) < 0)
+        return rc;
+    rc = zep_fs_write_atomic(to, text, len, 0600, err);
+    explicit_bzero(text, len);
+    free(text);
+    return rc;
+}
+
 int zep_fs_mkdir_p(const char *path, struct zep_error *err)
 {
     char *copy = strdup(path);

@@ -12,6 +12,8 @@ int zep_fs_read(const char *path, size_t max, char **data_out, size_t *len_out, 
 int zep_fs_write_atomic(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err);
 /* The same without waiting for the disk: complete or absent for other processes, but not after a power cut. */
 int zep_fs_write_quick(const char *path, const void *data, size_t len, unsigned mode, struct zep_error *err);
+/* A small file with a secret in it, as a copy that only its owner can read; nothing of it stays in memory. */
+int zep_fs_copy_private(const char *from, const char *to, struct zep_error *err);
 int zep_fs_mkdir_p(const char *path, struct zep_error *err); /* mode 0777 less umask; existing folders are fine */
 int zep_fs_fsync_dir(const char *path, struct zep_error *err);
 int zep_fs_exists(const char *path);

@@ -36,7 +36,7 @@ static void on_signal(int sig)
 
 struct launch {
     const char *rundir;
-    int take_over;
+    int take_over, attempts_before;
     struct zep_job *job;
     struct zep_workers *workers;
     char *topology, *hostfile; /* paths */
@@ -81,15 +81,18 @@ static int load_job(struct launch *l, struct zep_error *err)
     return rc;
 }
 
-static int make_folder(const struct launch *l, struct zep_error *err)
+static int make_folder(struct launch *l, struct zep_error *err)
 {
     char *run = zep_fs_join(l->rundir, "run.json");
+    struct zep_runinfo info;
     int rc = ZEP_OK;
 
     if (!run)
         return zep_error_nomem(err, "run folder");
     if (!zep_fs_exists(run) && (rc = zep_runfolder_new_at(l->job, l->rundir, err)) == ZEP_OK)
         zep_log(ZEP_LOG_INFO, "run folder %s", l->rundir);
+    if (rc == ZEP_OK && (rc = zep_runfolder_info(l->rundir, &info, err)) == ZEP_OK)
+        l->attempts_before = info.n_attempt;
     free(run);
     return rc;
 }
@@ -285,27 +288,37 @@ static int run_all(struct launch *l, int *status_out, struct zep_error *err)
     }
 }
 
+/* The outcome of this launch: not that of an attempt before, where this one came to none (a locked folder). */
+static char *own_outcome(const struct launch *l, int status)
+{
+    char *path = zep_fs_join(l->rundir, "outcome.json"), *text = NULL;
+    struct zep_outcome o;
+    size_t len;
+
+    if (!path || zep_outcome_read(l->rundir, &o, NULL) < 0 || zep_exit_status(o.status) != status || o.attempt <= l->attempts_before || zep_fs_read(path, 4000, &text, &len, NULL) < 0)
+        text = NULL;
+    free(path);
+    return text;
+}
+
 /* What the pod's status says in the end. */
 static void write_termination(const struct launch *l, int status, const char *cause)
 {
     const char *to = env_or("ZEPPELIN_TERMINATION_LOG", TERMINATION_LOG);
-    char *path = zep_fs_join(l->rundir, "outcome.json"), *text = NULL;
+    char *text = cause ? NULL : own_outcome(l, status);
     int fd = open(to, O_WRONLY | O_TRUNC | O_CLOEXEC);
-    size_t len = 0;
     struct zep_buf b = ZEP_BUF_INIT;
 
-    if (fd >= 0 && !cause && path && zep_fs_exists(path) && zep_fs_read(path, 4000, &text, &len, NULL) == ZEP_OK) {
-        zep_buf_add(&b, text, len);
-    } else if (cause) {
-        zep_buf_printf(&b, "zeppelin: exit status %d: %.3000s\n", status, cause);
-    }
+    if (text)
+        zep_buf_puts(&b, text);
+    else
+        zep_buf_printf(&b, "zeppelin: exit status %d: %.3000s\n", status, cause ? cause : "the launcher's log says why");
     if (fd >= 0 && b.len && write(fd, b.data, b.len) < 0) /* nobody could be told */
         errno = 0;
     if (fd >= 0)
         close(fd);
     zep_buf_free(&b);
     free(text);
-    free(path);
 }
 
 static int prepare(struct launch *l, struct zep_error *err)

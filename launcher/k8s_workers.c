@@ -75,15 +75,9 @@ static int read_hostfile(struct zep_workers *w, const char *file, struct zep_err
 
 static int copy_key(const char *keys, const char *dir, struct zep_error *err)
 {
-    char *from = zep_fs_join(keys, "id_rsa"), *to = zep_fs_join(dir, "key"), *text = NULL;
-    size_t len;
-    int rc = from && to ? zep_fs_read(from, 1 << 20, &text, &len, err) : zep_error_nomem(err, "key");
+    char *from = zep_fs_join(keys, "id_rsa"), *to = zep_fs_join(dir, "key");
+    int rc = from && to ? zep_fs_copy_private(from, to, err) : zep_error_nomem(err, "key");
 
-    if (rc == ZEP_OK)
-        rc = zep_fs_write_atomic(to, text, len, 0600, err);
-    if (text)
-        memset(text, 0, strlen(text));
-    free(text);
     free(from);
     free(to);
     return rc;

@@ -174,15 +174,9 @@ static void put_environment(struct zep_buf *b)
 /* The operator's key, mode 0600 whatever that of its mount: it is the host key, too, so that the launcher can tell a worker from anybody else. */
 static int copy_key(const struct args *a, const char *dir, struct zep_error *err)
 {
-    char *from = zep_fs_join(a->keys, "id_rsa"), *to = zep_fs_join(dir, "host_key"), *text = NULL;
-    size_t len;
-    int rc = from && to ? zep_fs_read(from, 1 << 20, &text, &len, err) : zep_error_nomem(err, "key");
+    char *from = zep_fs_join(a->keys, "id_rsa"), *to = zep_fs_join(dir, "host_key");
+    int rc = from && to ? zep_fs_copy_private(from, to, err) : zep_error_nomem(err, "key");
 
-    if (rc == ZEP_OK)
-        rc = zep_fs_write_atomic(to, text, len, 0600, err);
-    if (text)
-        memset(text, 0, strlen(text));
-    free(text);
     free(from);
     free(to);
     return rc;

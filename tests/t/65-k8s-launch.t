@@ -138,6 +138,13 @@ launch few
 sed 's/slots=2/slots=3/' hostfile.good >/tmp/pods/hostfile
 launch slots
 cp hostfile.good /tmp/pods/hostfile
+# a folder that another launcher holds: its outcome of before is not this one's
+printf '{"format": "zeppelin-lock/1.0", "token": "x", "host": "elsewhere", "boot": "b", "pid": 1}' >"$dir/lock"
+chown 1000:1000 "$dir/lock"
+: >/tmp/volume/termination
+launch locked "${api[@]}"
+sed 's/^/locked.termination=/' /tmp/volume/termination
+rm "$dir/lock"
 down
 
 # --- eviction: a worker pod is told to end ---
@@ -211,6 +218,9 @@ is "$(value few.status)" 2 "a host file with a worker too few"
 like "$(value few.err)" "the host file has 1 workers, the job wants 2: the manifest was changed" "with the reason"
 is "$(value slots.status)" 2 "other slots than planned"
 like "$(value slots.err)" "has 3 slots, the job wants 2 ranks on each" "with the reason"
+
+is "$(value locked.status)" 4 "a folder that is in use elsewhere"
+is "$(value locked.termination)" "zeppelin: exit status 4: the launcher's log says why" "the pod does not tell of the attempt before"
 
 is "$(value evicted.status)" 75 "a worker was told to end: the run stops with a checkpoint"
 [ "$(value evicted.status)" = 75 ] || diag "$(value evicted.err)" "$(value evicted.worker)"
