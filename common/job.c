@@ -100,6 +100,16 @@ static int refused_by_lock(struct loader *l, const struct job_place *place, cons
     return 1;
 }
 
+/* Perhaps with a secret as its value, by mistake: that is repeated nowhere. Values of keys that are known are not meant. */
+static int is_private(const char *name)
+{
+    struct job_place place;
+
+    if (zep_job_find(name, &place) && !job_is_map(place.key->type))
+        return 0;
+    return strcasestr(name, "secret") != NULL || zep_job_looks_secret(name);
+}
+
 /* One value from a file or from --set. */
 static void apply(struct loader *l, const char *name, const char *value, const char *where)
 {
@@ -110,7 +120,7 @@ static void apply(struct loader *l, const char *name, const char *value, const c
 
     if (!zep_job_find(name, &place)) {
         unknown_key(l, name, where);
-    } else if (!l->literal && place.key->type != ZEP_JOB_SECRETS && (len = zep_job_variable(place.key, value, &at)) > 0) {
+    } else if (!l->literal && place.key->type != ZEP_JOB_SECRETS && !is_private(name) && (len = zep_job_variable(place.key, value, &at)) > 0) {
         if (*at == '~')
             zep_mistakes_add(l->m, name, ZEP_EINVAL, "%s: %s: '%.300s': '~' is not expanded: write the path out, or let your shell do it: --set %s=\"$HOME%.300s\"", where, name, value, name, value + 1);
         else if (place.key->type == ZEP_JOB_ENV)
@@ -232,15 +242,13 @@ static void apply_sets(struct loader *l, const char *const *sets, int n_set)
     for (int i = 0; i < n_set; i++) {
         const char *eq = strchr(sets[i], '=');
         char name[300], where[300];
-        int secret;
 
         if (!eq || eq == sets[i] || eq - sets[i] >= 256) {
             zep_mistakes_add(l->m, NULL, ZEP_EINVAL, "--set '%.100s': expected KEY=VALUE, as in train.steps=100", sets[i]);
             continue;
         }
         snprintf(name, sizeof name, "%.*s", (int)(eq - sets[i]), sets[i]);
-        secret = strstr(name, "secret") != NULL; /* perhaps with its value, by mistake */
-        snprintf(where, sizeof where, "--set %.250s", secret ? name : sets[i]);
+        snprintf(where, sizeof where, "--set %.250s", is_private(name) ? name : sets[i]);
         apply(l, name, eq + 1, where);
     }
 }

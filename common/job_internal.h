@@ -51,6 +51,8 @@ char *zep_job_get(const struct zep_job *job, const struct job_place *place);
 /* Does the text name an environment variable as a shell would expand it, or a home folder? Its length, 0: no. *at_out: where it begins. */
 int zep_job_variable(const struct zep_job_key *key, const char *value, const char **at_out);
 int zep_job_env_name(const char *name); /* [A-Za-z_][A-Za-z0-9_]* */
+/* Does a name, or the last part of a key's, say that its value is a secret? */
+int zep_job_looks_secret(const char *name);
 
 /* --- job_check.c --- */
 

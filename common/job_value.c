@@ -199,13 +199,17 @@ static int check_secret(const char *name, const char *value, struct zep_error *e
     return ZEP_OK;
 }
 
-/* A plain value whose name says that it is none. */
-static int looks_secret(const char *name)
+int zep_job_looks_secret(const char *name)
 {
-    static const char *const ends[] = {"_TOKEN", "_SECRET", "PASSWORD", "PASSWD", "_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_PRIVATE_KEY"};
+    static const char *const ends[] = {"_TOKEN", "_SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "_API_KEY", "_ACCESS_KEY", "_SECRET_KEY", "_PRIVATE_KEY"}, *const whole[] = {"TOKEN", "SECRET", "API_KEY"};
+    const char *last = strrchr(name, '.') ? strrchr(name, '.') + 1 : name;
+    size_t len = strlen(last);
 
     for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
-        if (strlen(name) >= strlen(ends[i]) && !strcasecmp(name + strlen(name) - strlen(ends[i]), ends[i]))
+        if (len >= strlen(ends[i]) && !strcasecmp(last + len - strlen(ends[i]), ends[i]))
+            return 1;
+    for (size_t i = 0; i < sizeof whole / sizeof whole[0]; i++)
+        if (!strcasecmp(last, whole[i]))
             return 1;
     return 0;
 }
@@ -216,7 +220,7 @@ static int check_entry(const struct zep_job_key *key, const char *name, const ch
         return zep_error_set(err, ZEP_EINVAL, "'%.100s' is no name of an environment variable: expected letters, digits and '_', not beginning with a digit", name);
     if (key->type == ZEP_JOB_SECRETS)
         return check_secret(name, value, err);
-    if (key->type == ZEP_JOB_ENV && looks_secret(name))
+    if (key->type == ZEP_JOB_ENV && zep_job_looks_secret(name))
         return zep_error_set(err, ZEP_EINVAL, "looks like a secret, and would be written into the run folder: expected it in cluster.secrets, as %s: {env: NAME} or {file: PATH}", name);
     return zep_text_is_clean(value) ? ZEP_OK : zep_error_set(err, ZEP_EINVAL, "a control character, or no valid UTF-8: expected text");
 }

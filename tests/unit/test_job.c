@@ -201,6 +201,8 @@ static const struct {
     {NULL, NULL, "cluster:\n  where: local\n  gpus_per_node: 2\n", {NULL},
      "!DIR/job.yaml:3: cluster.gpus_per_node: '2': GPUs are asked of Slurm or Kubernetes, but cluster.where is local: take it out (cluster.devices says how many ranks a node)"},
     {"cluster: {gpus_per_node: 2}\n", NULL, "cluster: {where: local}\n", {NULL}, "  gpus_per_node: 2                      # DIR/site.yaml:1\n"},
+    {NULL, NULL, "train: {steps: 3}\n", {"cluster.env.HF_TOKEN=hunter$2", "cluster.token=hunter2"},
+     "!--set cluster.env.HF_TOKEN: cluster.env.HF_TOKEN: looks like a secret, and would be written into the run folder: expected it in cluster.secrets, as HF_TOKEN: {env: NAME} or {file: PATH}\n--set cluster.token: unknown key 'cluster.token'"},
     {NULL, NULL, "train: {steps: 3}\n", {"cluster.secrets.T=hunter2", "cluster.secret.T=hunter2"},
      "!--set cluster.secrets.T: cluster.secrets.T: a secret is named here, never written: expected T: {env: NAME}, {file: PATH} or {k8s: SECRET/KEY}\n--set cluster.secret.T: unknown key 'cluster.secret.T'"},
 };
