@@ -365,10 +365,10 @@ static void merge_site(struct loader *l, const char *const *sets, int n_set)
 
 /* --- all of it --- */
 
-static int load_doc(const char *path, const char *kind, struct zep_yaml **out, struct zep_error *err)
+static int load_doc(const struct loader *l, const char *path, const char *kind, struct zep_yaml **out, struct zep_error *err)
 {
     struct zep_yaml *doc = NULL;
-    int rc = zep_yaml_load_file(path, &doc, err);
+    int rc = zep_yaml_load_file_all(path, l->m, &doc, err);
 
     if (rc == ZEP_OK)
         rc = check_root(doc, kind, err);
@@ -388,7 +388,7 @@ static int load_site(struct loader *l, struct zep_error *err)
         return zep_error_nomem(err, "site file");
     if (!*l->site_path || (!wanted && !zep_fs_exists(l->site_path)))
         return ZEP_OK;
-    if ((rc = load_doc(l->site_path, "zeppelin-site", &l->site, err)) < 0 && wanted)
+    if ((rc = load_doc(l, l->site_path, "zeppelin-site", &l->site, err)) < 0 && wanted)
         zep_error_prefix(err, "the site file that ZEPPELIN_SITE names");
     return rc;
 }
@@ -404,7 +404,7 @@ static int load_user(struct loader *l, struct zep_error *err)
     else if (home && *home == '/')
         zep_buf_printf(&user, "%s/.config/zeppelin/config.yaml", home);
     if (user.data && zep_fs_exists(user.data))
-        rc = load_doc(user.data, "zeppelin-job", &l->user, err);
+        rc = load_doc(l, user.data, "zeppelin-job", &l->user, err);
     zep_buf_free(&user);
     return rc;
 }
@@ -441,7 +441,7 @@ int zep_job_read(const char *path, const char *const *sets, int n_set, struct ze
     if ((rc = begin(&l, m, err)) < 0)
         return rc;
     if ((rc = load_site(&l, err)) == ZEP_OK && (rc = load_user(&l, err)) == ZEP_OK && path)
-        rc = load_doc(path, "zeppelin-job", &l.file, err);
+        rc = load_doc(&l, path, "zeppelin-job", &l.file, err);
     if (rc == ZEP_OK) {
         merge_site(&l, sets, n_set);
         merge_doc(&l, l.user, ZEP_JOB_USER);
@@ -501,7 +501,7 @@ int zep_job_load_run(const char *path, const char *const *sets, int n_set, struc
     if ((rc = begin(&l, &m, err)) < 0)
         return rc;
     l.literal = ((struct job_full *)l.job)->resolved = 1;
-    if ((rc = load_doc(path, "zeppelin-job", &l.file, err)) == ZEP_OK)
+    if ((rc = load_doc(&l, path, "zeppelin-job", &l.file, err)) == ZEP_OK)
         merge_doc(&l, l.file, ZEP_JOB_FILE);
     l.literal = 0;
     if (rc == ZEP_OK && (rc = lock_sets(&l, sets, n_set, err)) == ZEP_OK)

@@ -24,6 +24,7 @@ struct reader {
     struct zep_yaml *doc;
     yaml_parser_t parser;
     struct zep_error *err;
+    struct zep_mistakes *mistakes; /* that do not keep the rest from being read; NULL: the first one ends it */
 };
 
 static int fail_at(struct reader *r, size_t line, const char *fmt, ...) ZEP_PRINTF(3, 4);
@@ -102,8 +103,13 @@ static int check_duplicates(struct reader *r, const struct zep_yaml_node *n)
     if (n->n > 1)
         qsort(sorted, (size_t)n->n, sizeof *sorted, by_key);
     for (int i = 1; i < n->n && rc == ZEP_OK; i++)
-        if (strcmp(*sorted[i - 1], *sorted[i]) == 0)
+        if (strcmp(*sorted[i - 1], *sorted[i]) == 0) {
             rc = fail_at(r, (size_t)n->key_lines[sorted[i] - n->keys] - 1, "duplicate key '%s' (first on line %d)", *sorted[i], n->key_lines[sorted[i - 1] - n->keys]);
+            if (r->mistakes) {
+                zep_mistakes_add(r->mistakes, NULL, rc, "%s", r->err->text);
+                rc = ZEP_OK;
+            }
+        }
     free(sorted);
     return rc;
 }
@@ -230,10 +236,10 @@ static int read_document(struct reader *r)
     return rc;
 }
 
-int zep_yaml_load(const char *name, const char *text, size_t len, struct zep_yaml **doc_out, struct zep_error *err)
+static int load(const char *name, const char *text, size_t len, struct zep_mistakes *m, struct zep_yaml **doc_out, struct zep_error *err)
 {
     struct zep_yaml *doc = zep_calloc(1, sizeof *doc);
-    struct reader r = {.doc = doc, .err = err};
+    struct reader r = {.doc = doc, .err = err, .mistakes = m};
     struct zep_error local;
     int rc;
 
@@ -257,7 +263,12 @@ int zep_yaml_load(const char *name, const char *text, size_t len, struct zep_yam
     return rc;
 }
 
-int zep_yaml_load_file(const char *path, struct zep_yaml **doc_out, struct zep_error *err)
+int zep_yaml_load(const char *name, const char *text, size_t len, struct zep_yaml **doc_out, struct zep_error *err)
+{
+    return load(name, text, len, NULL, doc_out, err);
+}
+
+int zep_yaml_load_file_all(const char *path, struct zep_mistakes *m, struct zep_yaml **doc_out, struct zep_error *err)
 {
     char *text;
     size_t len;
@@ -265,9 +276,14 @@ int zep_yaml_load_file(const char *path, struct zep_yaml **doc_out, struct zep_e
 
     if ((rc = zep_fs_read(path, MAX_BYTES, &text, &len, err)) < 0)
         return rc;
-    rc = zep_yaml_load(path, text, len, doc_out, err);
+    rc = load(path, text, len, m, doc_out, err);
     free(text);
     return rc;
+}
+
+int zep_yaml_load_file(const char *path, struct zep_yaml **doc_out, struct zep_error *err)
+{
+    return zep_yaml_load_file_all(path, NULL, doc_out, err);
 }
 
 void zep_yaml_free(struct zep_yaml *doc)

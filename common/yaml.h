@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include "common/buf.h"
 #include "common/error.h"
+#include "common/mistakes.h"
 
 enum zep_yaml_type { ZEP_YAML_NONE = 0, ZEP_YAML_SCALAR, ZEP_YAML_SEQ, ZEP_YAML_MAP };
 
@@ -26,6 +27,8 @@ struct zep_yaml; /* a document; owns its nodes */
 /* path is used in messages ("-" for standard input is not special here). Limits: 64 MiB, depth 64. An empty document is an error. */
 int zep_yaml_load_file(const char *path, struct zep_yaml **doc_out, struct zep_error *err);
 int zep_yaml_load(const char *name, const char *text, size_t len, struct zep_yaml **doc_out, struct zep_error *err);
+/* The same, but duplicate keys become mistakes (both values are in the tree), so that what comes after them is read, too. m NULL: as above. */
+int zep_yaml_load_file_all(const char *path, struct zep_mistakes *m, struct zep_yaml **doc_out, struct zep_error *err);
 void zep_yaml_free(struct zep_yaml *doc);
 const struct zep_yaml_node *zep_yaml_root(const struct zep_yaml *doc);
 const char *zep_yaml_name(const struct zep_yaml *doc);

@@ -164,6 +164,8 @@ static const struct {
     const char *site, *user, *job, *sets[3];
     const char *want; /* lines that `job show` has, or the error; DIR is the folder */
 } layers[] = {
+    {NULL, NULL, "name: a\ncluster:\n  nodes: foo\n  nodes: 3\n  nodes: 4\nname: b\nbogus: 1\n", {NULL},
+     "!DIR/job.yaml:4: duplicate key 'nodes' (first on line 3)\nDIR/job.yaml:5: duplicate key 'nodes' (first on line 4)\nDIR/job.yaml:6: duplicate key 'name' (first on line 1)\nDIR/job.yaml:3: cluster.nodes: 'foo': expected a whole number, or auto\nDIR/job.yaml:7: unknown key 'bogus'"},
     {"cluster: {account: site, qos: site, partition: site}\n", "cluster: {account: user, qos: user}\n", "cluster: {account: job}\n", {"train.warmup=4"},
      "  partition: site                       # DIR/site.yaml:1\n  account: job                          # DIR/job.yaml:1\n  qos: user                             # DIR/zeppelin/config.yaml:1\n"},
     {"profile: a\ncluster: {qos: q}\nprofiles:\n  a:\n    cluster: {partition: pa, env: {X: a, Y: a}}\n  b: {cluster: {partition: pb}}\n", NULL, "cluster: {env: {Y: j}}\n", {NULL},
