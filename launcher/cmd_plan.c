@@ -224,6 +224,8 @@ static int parse(int argc, char **argv, struct args *a)
         if (!making && !is_of_showing(c))
             making = c;
     }
+    if (a->heads % a->kv_heads)
+        return zep_cli_usage(&cli, "--heads %d over --kv-heads %d: expected a multiple", (int)a->heads, (int)a->kv_heads);
     if (a->export && (!a->out || !strcmp(a->out, "-") || a->json))
         return a->json ? zep_cli_usage(&cli, "--export and --json: one output at a time") : zep_cli_usage(&cli, "--export needs -o, the folder to write");
     if (argc - optind == 1 && !a->problem.lengths && !a->problem.dist && !a->problem.data) {
@@ -236,6 +238,8 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "%s", complaint);
     if (a->opts.zones && strncmp(a->opts.method, "zeppelin", 8))
         return zep_cli_usage(&cli, "--zones is of the methods zeppelin and zeppelin-paper: %s has no zones", a->opts.method);
+    if (!a->model && a->kv_heads % a->problem.tp && (!strcmp(a->opts.method, "ulysses") || !strcmp(a->opts.method, "usp")))
+        return zep_cli_usage(&cli, "--kv-heads %d: expected a multiple of --tp %d, so that %s can exchange them", (int)a->kv_heads, (int)a->problem.tp, a->opts.method);
     if (a->device && !a->model)
         return zep_cli_usage(&cli, "--device needs --model: costs are of a model on a kind of device");
     if (a->steps)

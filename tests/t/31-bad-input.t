@@ -108,6 +108,8 @@ like "$err" 'memory holds 0 tokens a device of a800 beside the model.s state \([
 run "$zeppelin" sim --synthetic 'nodes:2 dev:4 nic:0' --device h100 --model llama3-8b --dist arxiv:tokens=32k,max=32k --methods te-cp --capacity 8k
 is "$status" 2 "no links between nodes: status 2"
 like "$err" 'node 0 has no NIC: there is no link between its devices and other nodes: the topology must say it' "and that they are missing"
+bad 2 "zeppelin plan: --heads 32 over --kv-heads 3: expected a multiple: see \`zeppelin plan --help\`" "key-value heads that do not divide the heads" "$zeppelin" plan --preset A:2 --capacity 8k --dist arxiv:tokens=64k,max=8k --kv-heads 3
+bad 2 "zeppelin plan: --kv-heads 1: expected a multiple of --tp 2, so that ulysses can exchange them: see \`zeppelin plan --help\`" "key-value heads that tensor parallelism does not divide" "$zeppelin" plan --preset A:2 --capacity 8k --dist arxiv:tokens=64k,max=8k --kv-heads 1 --tp 2 --method ulysses
 for option in --steps=4 --method=te-cp --capacity=8k --preset=A:2 --no-remap; do
     bad 2 "zeppelin plan: ${option%%=*} is of a new plan, 'old.json' is one already: see \`zeppelin plan --help\`" "$option of a plan that was written before" "$zeppelin" plan "$option" --check old.json
 done
