@@ -635,6 +635,38 @@ START_TEST(window_by_hand)
 }
 END_TEST
 
+/* 4, 4 and twelve of 1 in steps of 10: balanced, each step has a 4; alike, one has both. */
+START_TEST(window_composes)
+{
+    static const int64_t len[] = {1, 4, 1, 1, 1, 1, 4, 1, 1, 1, 1, 1, 1, 1};
+
+    for (int compose = 0; compose < ZEP_N_COMPOSE; compose++) {
+        struct zep_batches *b;
+        struct zep_error err;
+
+        ck_assert_int_eq(zep_batches_new_lengths(len, 14, 10, 1, &b, &err), ZEP_OK);
+        ck_assert_int_eq(zep_batches_set_window(b, 2, (enum zep_compose)compose, &err), ZEP_OK);
+        for (int64_t window = 0; window < 3; window++) {
+            int n_long[2] = {0, 0};
+
+            for (int k = 0; k < 2; k++) {
+                const int32_t *doc;
+                int n;
+
+                ck_assert_int_eq(zep_batches_get(b, 2 * window + k, &doc, &n, &err), ZEP_OK);
+                for (int i = 0; i < n; i++)
+                    n_long[k] += len[doc[i]] == 4;
+            }
+            ck_assert_int_eq(n_long[0] + n_long[1], 2);
+            ck_assert_int_eq(n_long[0] == 1, compose == ZEP_COMPOSE_BALANCE);
+        }
+        zep_batches_free(b);
+    }
+    ck_assert_int_eq(zep_compose_find("alike"), ZEP_COMPOSE_ALIKE);
+    ck_assert_int_eq(zep_compose_find("even"), -1);
+}
+END_TEST
+
 /* The documents of a pass, in order; each in one batch of at most tokens. */
 static int walk_pass(struct zep_dataset *set, int64_t tokens, int64_t max_token, int32_t *order)
 {
@@ -783,6 +815,7 @@ int main(void)
     tcase_add_test(t, batches);
     tcase_add_loop_test(t, windows, 0, 40);
     tcase_add_test(t, window_by_hand);
+    tcase_add_test(t, window_composes);
     tcase_add_test(t, pass_over_documents);
     tcase_add_test(t, micro_steps);
     tcase_add_test(t, plan_files);

@@ -347,6 +347,77 @@ START_TEST(uneven_rivals)
 }
 END_TEST
 
+/* Step of a method's plan, 0: it cannot place the batch. */
+static double step_of(struct trial *t, const char *method)
+{
+    struct zep_plan *plan;
+    struct zep_sim *sim;
+    struct zep_error err = {0};
+    double s;
+    int rc;
+
+    t->opts.method = method;
+    if ((rc = zep_plan_build(t->view, t->len, t->n, &t->opts, &plan, &err)) == ZEP_EUNSUPPORTED)
+        return 0;
+    ck_assert_msg(rc == ZEP_OK, "%s: %s", method, err.text);
+    ck_assert_msg(zep_simulate(plan, t->view, &t->cost, NULL, &sim, &err) == ZEP_OK, "%s: %s", method, err.text);
+    s = zep_estimate_rank(sim);
+    zep_sim_free(sim);
+    zep_plan_free(plan);
+    return s;
+}
+
+/* Of one degree for all, by hand. */
+static double step_of_degree(struct trial *t, int size)
+{
+    struct zep_plan *plan, *best = NULL;
+    struct zep_groups g;
+    double s = 0;
+
+    t->opts.method = "static-cp";
+    ck_assert_int_eq(zep_groups_init(&g, t->view, t->len, t->n, &t->opts, NULL), ZEP_OK);
+    if (zep_groups_uniform(&g, size) && zep_groups_pack(&g)) {
+        ck_assert_int_eq(zep_groups_plan(&g, &t->opts, ZEP_FORM_DOUBLE, &plan, NULL), ZEP_OK);
+        ck_assert_int_eq(zep_estimate_keep(t->view, &t->cost, plan, &best, &s, NULL), ZEP_OK);
+        zep_plan_free(best);
+    }
+    zep_groups_free(&g);
+    return s;
+}
+
+/* A rival is as good as its candidates: one degree is the best of all; usp is no worse than ulysses, static-cp and their like, which are among its candidates; FlexSP's groups are better than any one degree where documents
+ * differ; auto is as good as the best of all. */
+START_TEST(strong_rivals)
+{
+    int n_better = 0;
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, 21);
+    for (int round = 0; round < 16; round++) {
+        struct trial t;
+        double fixed, flex, all = 0, s;
+
+        make_trial(&t, &rng, 1 + round % 4, 8, 4);
+        if (round % 2) /* one key-value head: rings alone */
+            t.cost.model.n_head_kv = 1;
+        fixed = step_of(&t, "static-cp");
+        for (int size = 1; size <= t.view->n_dev; size *= 2)
+            ck_assert_msg(!(s = step_of_degree(&t, size)) || (fixed > 0 && fixed <= s), "round %d: static-cp takes %g ms, degree %d takes %g", round, 1e3 * fixed, size, 1e3 * s);
+        flex = step_of(&t, "flexsp");
+        ck_assert_msg(flex > 0 && (!fixed || flex <= fixed), "round %d: flexsp takes %g ms, static-cp %g", round, 1e3 * flex, 1e3 * fixed);
+        n_better += round % 2 && flex < 0.99 * fixed;
+        s = step_of(&t, "ulysses");
+        ck_assert_msg(!s || step_of(&t, "usp") <= s, "round %d: usp is behind ulysses", round);
+        for (int i = 0; zep_methods()[i]; i++)
+            if (strcmp(zep_methods()[i]->name, "auto") != 0 && (s = step_of(&t, zep_methods()[i]->name)) > 0 && (!(all > 0) || s < all))
+                all = s;
+        ck_assert_msg(step_of(&t, "auto") == all, "round %d: auto is not the best of all", round);
+        test_view_free(t.view);
+    }
+    ck_assert_int_ge(n_better, 2);
+}
+END_TEST
+
 /* A slow device is given less. */
 START_TEST(slow_device)
 {
@@ -418,6 +489,7 @@ int main(void)
     tcase_add_loop_test(tc, tournament, 0, 7);
     tcase_add_test(tc, groups);
     tcase_add_test(tc, uneven_rivals);
+    tcase_add_test(tc, strong_rivals);
     tcase_add_test(tc, slow_device);
     tcase_add_test(tc, unknown_links);
     suite_add_tcase(s, tc);
