@@ -395,6 +395,26 @@ START_TEST(linear_shares)
 }
 END_TEST
 
+/* A remap that makes the latest device less than 1 % earlier is none. */
+START_TEST(too_little_to_move)
+{
+    struct zep_view *view = make_view(1, 4, 4);
+    struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+    struct zep_draft draft = {0};
+
+    opts.capacity_tok = 2000;
+    for (int more = 4; more <= 40; more += 36) {
+        const int64_t attn[] = {1000 + more, 1000, 1000, 1000};
+        int64_t want[4];
+
+        zep_remap_targets(view, attn, &draft, &opts, 1, want);
+        for (int d = 0; d < 4; d++)
+            ck_assert_int_eq(want[d], more == 4 ? attn[d] : 1010);
+    }
+    test_view_free(view);
+}
+END_TEST
+
 /* Every method keeps to the capacities, or says that it cannot. */
 START_TEST(methods_keep_capacities)
 {
@@ -467,6 +487,7 @@ int main(void)
     tcase_add_test(t, unknown_links);
     tcase_add_test(t, rank_by_memory);
     tcase_add_loop_test(t, linear_shares, 0, ROWS(shares));
+    tcase_add_test(t, too_little_to_move);
     tcase_add_test(t, methods_keep_capacities);
     tcase_add_test(t, capacities_short);
     r = srunner_create(s);

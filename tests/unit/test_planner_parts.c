@@ -83,6 +83,20 @@ START_TEST(zones)
 }
 END_TEST
 
+/* Inside a node the paper's load is quadratic: 600 on one device, beside it 400, 300 and 300, which have more tokens but less attention. */
+START_TEST(quadratic_loads)
+{
+    static const int64_t len[] = {300, 600, 300, 400};
+    struct zep_view *view = make_view(1, 2, 1);
+    struct zep_plan *p = build(view, len, 4, "zeppelin-paper", 1000, 0);
+
+    ck_assert_int_eq(p->attn_tok[0], 600);
+    ck_assert_int_eq(p->attn_tok[1], 1000);
+    zep_plan_free(p);
+    test_view_free(view);
+}
+END_TEST
+
 /* Sequences of one length over one node: one share each, none cut. */
 START_TEST(even_loads)
 {
@@ -801,6 +815,7 @@ int main(void)
     tcase_set_timeout(t, 120);
     tcase_add_test(t, chunks);
     tcase_add_test(t, zones);
+    tcase_add_test(t, quadratic_loads);
     tcase_add_test(t, even_loads);
     tcase_add_test(t, routes);
     tcase_add_test(t, remap_optimum);

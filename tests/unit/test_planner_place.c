@@ -198,6 +198,71 @@ START_TEST(comes_and_goes)
 }
 END_TEST
 
+/* Refinement never makes the slowest device slower, keeps capacities, and makes placements faster. */
+START_TEST(refinement)
+{
+    int n_faster = 0, n = 0;
+    struct zep_rng rng;
+
+    zep_rng_seed(&rng, 8);
+    for (int round = 0; round < 20; round++)
+        for (int move = ZEP_MOVE_NONE; move < ZEP_MOVE_ALL; move++) {
+            struct trial t;
+            struct zep_place z;
+            double before, after;
+            int dev;
+
+            make_trial(&t, &rng, between(&rng, 1, 4), between(&rng, 2, 8), 2);
+            open_place(&t, &z);
+            z.move = (enum zep_place_move)move;
+            if (zep_place_all(&z, 1.2 * z.target_s, 1, UINT64_MAX)) {
+                before = zep_place_slowest(&z, &dev);
+                zep_place_refine(&z, 2000);
+                after = zep_place_slowest(&z, &dev);
+                ck_assert_msg(after <= before * (1 + 1e-9), "round %d: %g ms, before %g", round, 1e3 * after, 1e3 * before);
+                n++;
+                n_faster += after < 0.999 * before;
+                for (int d = 0; d < t.view->n_dev; d++)
+                    ck_assert_int_le(z.dev[d].tok, t.opts.capacity_tok);
+            }
+            zep_place_free(&z);
+            test_view_free(t.view);
+        }
+    ck_assert_msg(n > 20 && n_faster > n / 4, "%d of %d", n_faster, n);
+}
+END_TEST
+
+/* Rings wait: four devices of a node, many short sequences on device 0, a ring over all, another one over 2 and 3. The ring over all begins when device 0 is done with its linear modules, and 2 and 3 go on from there. */
+START_TEST(judged)
+{
+    struct zep_rng rng;
+    struct trial t;
+    struct zep_place z;
+    double scratch[8], slowest, want;
+    int dev;
+
+    zep_rng_seed(&rng, 1);
+    make_trial(&t, &rng, 1, 4, 4);
+    t.n = 32;
+    for (int i = 0; i < t.n; i++)
+        t.len[i] = i == 0 ? 16000 : i == 1 ? 20000 : 500;
+    t.opts.capacity_tok = 1 << 30;
+    open_place(&t, &z);
+    zep_place_clear(&z);
+    zep_place_add(&z, 0, 2, 0);
+    zep_place_add(&z, 1, 1, 2);
+    for (int i = 2; i < t.n; i++)
+        zep_place_add(&z, i, 0, 0);
+    slowest = zep_place_slowest(&z, &dev);
+    want = z.done_s[2] + z.dev[0].linear - z.dev[2].linear;
+    ck_assert_int_eq(dev, 2);
+    ck_assert(z.dev[0].linear > z.dev[2].linear && z.dev[2].local == 0 && want > 1.01 * slowest);
+    ck_assert(fabs(zep_place_judge(&z, scratch) - want) < 1e-9 * want);
+    zep_place_free(&z);
+    test_view_free(t.view);
+}
+END_TEST
+
 /* Degrees of nodes of any size; nodes that differ. */
 START_TEST(degrees)
 {
@@ -485,6 +550,8 @@ int main(void)
     tcase_set_timeout(tc, 120);
     tcase_add_test(tc, estimate);
     tcase_add_loop_test(tc, comes_and_goes, 0, 6);
+    tcase_add_test(tc, refinement);
+    tcase_add_test(tc, judged);
     tcase_add_test(tc, degrees);
     tcase_add_loop_test(tc, tournament, 0, 7);
     tcase_add_test(tc, groups);
