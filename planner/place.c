@@ -12,7 +12,7 @@
 static void add_level(struct zep_place *z, int size, int n_node)
 {
     if (z->n_level < ZEP_PLACE_MAX_LEVEL - 1)
-        z->level[z->n_level++] = (struct zep_place_level){size, n_node, 1};
+        z->level[z->n_level++] = (struct zep_place_level){.size = size, .n_node = n_node, .heads = 1};
 }
 
 /* 1 where some node consists of blocks of this size. */
@@ -41,7 +41,7 @@ static void set_levels(struct zep_place *z)
         add_level(z, m * largest, m);
         m = v->n_node <= 16 || m < 4 ? m + 1 : m % 3 ? m / 2 * 3 : m / 3 * 4;
     }
-    z->level[z->n_level++] = (struct zep_place_level){v->n_dev, v->n_node, 1};
+    z->level[z->n_level++] = (struct zep_place_level){.size = v->n_dev, .n_node = v->n_node, .heads = 1};
     if (v->n_node == 1)
         z->n_inside = z->n_level;
 }
@@ -127,6 +127,15 @@ static int set_links(struct zep_place *z, struct zep_error *err)
         z->nics_bw = !i || z->node_bw[i] < z->nics_bw ? z->node_bw[i] : z->nics_bw;
     }
     free(count);
+    z->alike = z->per_node > 0;
+    for (int i = 0; i < v->n_node; i++)
+        z->alike &= z->node_bw[i] == z->nics_bw;
+    for (int k = 0; k < z->n_level; k++)
+        for (int node0 = 0, m = z->level[k].n_node; node0 < v->n_node; node0 += m) {
+            double bw = zep_place_net_bw(z, k, v->node_dev0[node0 + m > v->n_node ? v->n_node - m : node0]);
+
+            z->level[k].net_bw = bw > z->level[k].net_bw ? bw : z->level[k].net_bw;
+        }
     return ZEP_OK;
 }
 

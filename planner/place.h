@@ -11,6 +11,7 @@
 enum zep_place_move { ZEP_MOVE_NONE = 0, ZEP_MOVE_NODE, ZEP_MOVE_ALL, ZEP_N_MOVE }; /* tokens to where linear modules work: none, inside nodes, anywhere */
 
 struct zep_place_level {
+    double net_bw; /* of a block over nodes: the slowest node's NICs, in the block where these are fastest */
     int size;   /* devices of a block (where nodes differ and it is of several: at most) */
     int n_node; /* 1: a part of a node, or one whole */
     int heads;  /* so many devices side by side exchange heads, the ring is of such groups; 1: none do */
@@ -63,6 +64,7 @@ struct zep_place {
     double target_s;     /* a perfect spread */
     double port_bw, *node_bw; /* of the slowest device; [n_node] of the NICs, as far as all devices of a node can use them at once, bytes/s */
     double nics_bw;      /* of the slowest node */
+    int alike;           /* all nodes have as many devices and NICs of one speed together */
     uint64_t allowed;    /* levels of the zones that may be used */
     uint64_t known;      /* of these, levels whose links are known: others are for what fits nowhere else */
     enum zep_place_move move; /* what is looked at just now */
@@ -85,8 +87,10 @@ void zep_place_free(struct zep_place *z);
 /* Devices of a block; the first node behind it. */
 int zep_place_size(const struct zep_place *z, int k, int dev0);
 int zep_place_end_node(const struct zep_place *z, int k, int dev0);
-/* heads: as in struct zep_place_level; the exchange, which nothing hides, counts as computing. */
-void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, int heads, struct zep_times *out);
+/* net_bw: of the slowest node's NICs, bytes/s; heads: as in struct zep_place_level; the exchange, which nothing hides, counts as computing. */
+void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, double net_bw, int heads, struct zep_times *out);
+/* The slowest node's NICs of a block. */
+double zep_place_net_bw(const struct zep_place *z, int k, int dev0);
 /* How long attention of the sequence takes on a block that has nothing else, both passes. */
 double zep_place_alone(const struct zep_place *z, int seq, int k);
 /* Computing of both passes on each device, linear modules included. */

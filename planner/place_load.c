@@ -37,6 +37,16 @@ int zep_place_size(const struct zep_place *z, int k, int dev0)
     return z->level[k].n_node * per_node(z, node, node + z->level[k].n_node);
 }
 
+double zep_place_net_bw(const struct zep_place *z, int k, int dev0)
+{
+    int node0 = z->view->dev_node[dev0], end = zep_place_end_node(z, k, dev0);
+    double least = z->node_bw[node0];
+
+    for (int i = node0 + 1; i < end && !z->alike; i++)
+        least = z->node_bw[i] < least ? z->node_bw[i] : least;
+    return least;
+}
+
 static int n_node_of(const struct zep_place *z, int k)
 {
     return k == z->n_level - 1 ? z->view->n_node : z->level[k].n_node;
@@ -44,16 +54,16 @@ static int n_node_of(const struct zep_place *z, int k)
 
 /* One pass's exchange: queries, keys and values one way and outputs the other (backward their gradients), all but the own part: over the port what stays in the node, over its NICs what does not,
  * at once; each packed on its way. */
-static double exchange_s(const struct zep_place *z, double rows, int in_node, int heads)
+static double exchange_s(const struct zep_place *z, double rows, int in_node, double net_bw, int heads)
 {
     const struct zep_cost *c = z->g.cost;
     int inside = heads < in_node ? heads : in_node;
-    double part = rows * (2 * c->q_row + c->kv_row) / heads, port = part * (inside - 1) / z->port_bw, net = heads > inside ? part * (heads - inside) * in_node / z->nics_bw : 0;
+    double part = rows * (2 * c->q_row + c->kv_row) / heads, port = part * (inside - 1) / z->port_bw, net = heads > inside ? part * (heads - inside) * in_node / net_bw : 0;
 
     return max2(port, net) + (c->mem_bw > 0 ? 2 * part * (heads - 1) / c->mem_bw : 0) + 2 * z->view->dev_latency_s + 4 * c->launch_s;
 }
 
-void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, int heads, struct zep_times *t)
+void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_node, double net_bw, int heads, struct zep_times *t)
 {
     const struct zep_cost *c = z->g.cost;
     double pass_s[2] = {c->attn_fwd_s / heads, c->attn_bwd_s / heads}, n = (double)len, own, other, block = n / size;
@@ -85,8 +95,8 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
             t->tail[1] = hop + max2(back - own * pass_s[1], 0);
         }
     }
-    if (n_node > 1 && ring > 1 && z->nics_bw > 0) {
-        double there = n / n_node * c->kv_row / z->nics_bw, home = n / n_node * c->dkv_row / z->nics_bw, per = (double)ring / n_node;
+    if (n_node > 1 && ring > 1 && net_bw > 0) {
+        double there = n / n_node * c->kv_row / net_bw, home = n / n_node * c->dkv_row / net_bw, per = (double)ring / n_node;
         double turn[2] = {max2(t->turn[0], t->port[0] / n_node), max2(t->turn[1], t->port[1] / n_node)}; /* the own node's */
         double early = turn[1] * (per + 1) / 3 / per, late = turn[1] - early; /* backward, a part of it comes first (sched.h) */
 
@@ -96,14 +106,14 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
         t->tail[1] = max2(there - early, 0) + max2(home - late, 0);
     }
     for (int p = 0; p < 2 && heads > 1; p++)
-        t->attn[p] += exchange_s(z, block, size / n_node, heads);
+        t->attn[p] += exchange_s(z, block, size / n_node, net_bw, heads);
 }
 
 double zep_place_each(const struct zep_place *z, int seq, int k)
 {
     struct zep_times t;
 
-    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node_of(z, k), z->level[k].heads, &t);
+    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node_of(z, k), z->level[k].net_bw, z->level[k].heads, &t);
     return t.attn[0] + t.attn[1] + (double)z->g.len[seq] / z->level[k].size * z->token_s;
 }
 
@@ -145,7 +155,7 @@ double zep_place_alone(const struct zep_place *z, int seq, int k)
 
     memset(&node, 0, sizeof node);
     memset(&l, 0, sizeof l);
-    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node, z->level[k].heads, &l.t);
+    zep_place_times(z, z->g.len[seq], z->level[k].size, n_node, z->level[k].net_bw, z->level[k].heads, &l.t);
     for (int p = 0; p < 2; p++) {
         l.pace[p] = l.t.attn[p];
         l.over[p] = n_node > 1 ? l.t.attn[p] : 0;
@@ -285,10 +295,11 @@ static void account(struct zep_place *z, int seq, int k, int dev0, int sign)
     int size = zep_place_size(z, k, dev0), node0 = v->dev_node[dev0], end = zep_place_end_node(z, k, dev0), n_node = end - node0;
     int per = n_node > 1 && k < z->n_level - 1 ? size / n_node : 0; /* 0: all of each node's */
     int64_t len = z->g.len[seq], share = len / size + (len % size != 0);
-    double linear = (double)len / size * z->token_s, slowest = speed_of(z, k, dev0);
+    double linear = (double)len / size * z->token_s, slowest = speed_of(z, k, dev0), net_bw;
     struct zep_times t;
 
-    zep_place_times(z, len, size, n_node, z->level[k].heads, &t);
+    net_bw = n_node > 1 ? zep_place_net_bw(z, k, dev0) : 0;
+    zep_place_times(z, len, size, n_node, net_bw, z->level[k].heads, &t);
     if (size > 1 && !z->head[(size_t)k * (size_t)v->n_dev + (size_t)dev0]) { /* the ring itself: a launch a step, and for each addition */
         int steps = size / z->level[k].heads;
 
@@ -315,8 +326,8 @@ static void account(struct zep_place *z, int seq, int k, int dev0, int sign)
             l->linear += sign * linear;
             l->tok += sign * share;
         }
-        z->node[i].nic[0] += sign * t.nic[0];
-        z->node[i].nic[1] += sign * t.nic[1];
+        for (int p = 0; p < 2 && n_node > 1 && z->node_bw[i] > 0; p++)
+            z->node[i].nic[p] += sign * t.nic[p] * (net_bw / z->node_bw[i]);
         update(z, i);
     }
 }
@@ -392,6 +403,20 @@ static void search_inside(struct search *s, int at)
     }
 }
 
+/* What the sequence takes on a block at speed 1, where blocks of a level differ: computing, or the crossings that it waits for. */
+static double each_on(const struct search *s, int dev0)
+{
+    const struct zep_place *z = s->z;
+    int size = zep_place_size(z, s->k, dev0);
+    struct zep_times t;
+    double sum = 0;
+
+    zep_place_times(z, s->len, size, n_node_of(z, s->k), zep_place_net_bw(z, s->k, dev0), z->level[s->k].heads, &t);
+    for (int p = 0; p < 2; p++)
+        sum += max2(t.attn[p] + t.tail[p], t.nic[p]);
+    return sum + (double)s->len / size * z->token_s;
+}
+
 /* Blocks over nodes begin at multiples of their number; the last one ends with the last node. */
 static void search_over(struct search *s)
 {
@@ -412,7 +437,7 @@ static void search_over(struct search *s)
             busy = max2(busy, z->node[i].done_s);
             tok = z->node[i].most_tok > tok ? z->node[i].most_tok : tok;
         }
-        busy += s->each_s / speed_of(z, s->k, dev0);
+        busy += (z->alike ? s->each_s : each_on(s, dev0)) / speed_of(z, s->k, dev0);
         if (tok > s->room || (s->best >= 0 && busy >= s->best))
             continue;
         s->best = busy;

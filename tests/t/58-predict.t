@@ -313,6 +313,13 @@ assert len(m.parse("steps.svg").getElementsByTagName("rect")) == 17' "$out"
 ok $? "by windows they hold no less and are more even; the picture has a bar for each"
 run "$zeppelin" plan --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 8 --compose alike
 like "$out" 'by windows of 8 steps \(alike\):' "lengths alone need no cluster"
+# a slow NIC is no reason for rings over other nodes to be avoided
+slow_step()
+{
+    "$zeppelin" sim --preset A:4 --model llama-7b --dist arxiv:tokens=96k,seed=1 --slow node1/nic:nic0=0.2 --slack 1.6 --methods zeppelin --json "$@" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'
+}
+python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert a < 1.05 * b, sys.argv' "$(slow_step)" "$(slow_step --effort search)"
+ok $? "by estimate, a cluster with a slow NIC is planned about as well as by simulating"
 # zones that sequences may be put in
 zoned=(--preset A:2 --model llama-7b --dist 'arxiv:tokens=64k,seed=1' --capacity 6k)
 for method in zeppelin zeppelin-paper; do
