@@ -207,10 +207,14 @@ static void put_pass(const struct zep_comparison *c, const struct zep_prediction
     const struct zep_sim_pass *p = &r->sim->pass[pass];
     int node = 0;
 
-    zep_buf_printf(b, "%s pass of a layer: %.3f ms; the last device is %d: linear %.3f ms, remap in %.3f ms, attention %.3f ms, remap out %.3f ms\n", pass ? "backward" : "forward", 1e3 * p->time_s, p->last_dev, 1e3 * p->linear_s,
-                   1e3 * p->remap_in_s, 1e3 * p->attn_s, 1e3 * p->remap_out_s);
+    zep_buf_printf(b, "%s pass of a layer: %.3f ms; the last device is %d: linear %.3f ms, remap in %.3f ms, ", pass ? "backward" : "forward", 1e3 * p->time_s, p->last_dev, 1e3 * p->linear_s, 1e3 * p->remap_in_s);
+    if (p->heads_s > 0)
+        zep_buf_printf(b, "heads exchanged in %.3f ms, ", 1e3 * p->heads_s);
+    zep_buf_printf(b, "attention %.3f ms, remap out %.3f ms\n", 1e3 * p->attn_s, 1e3 * p->remap_out_s);
     zep_buf_printf(b, "  it stands still for transfers between nodes %.3f ms, inside nodes %.3f ms, remaps %.3f ms\n", 1e3 * p->wait_net_s, 1e3 * p->wait_node_s, 1e3 * p->wait_remap_s);
     zep_buf_printf(b, "  computing: %.3f ms on the busiest device, %.3f ms on the mean (%.0f %% of the pass)\n", 1e3 * p->compute_max_s, 1e3 * p->compute_mean_s, 100 * p->compute_mean_s / p->time_s);
+    if (p->node_bytes > 0)
+        zep_buf_printf(b, "  the busiest port inside a node is in use for %.0f %% of the pass; %.3g MB go inside nodes\n", 100 * p->port_busy_s / p->time_s, p->node_bytes / 1e6);
     if (p->busiest_nic >= 0 && p->net_bytes > 0) {
         while (node + 1 < c->view->n_node && c->view->node_nic0[node + 1] <= p->busiest_nic)
             node++;

@@ -334,6 +334,33 @@ static void put_json_problem(const struct zep_comparison *c, json_t *root)
                                                  "optimizer_bytes", k->optim_bytes, "memory_bandwidth", k->mem_bw, "launch_s", k->launch_s, "tile", k->tile, "overlap_gradients", k->engine.overlap_grad));
 }
 
+static json_t *shares(const double *busy, int n, double of)
+{
+    json_t *a = json_array();
+
+    for (int i = 0; i < n; i++)
+        json_array_append_new(a, json_real(busy[i] / of));
+    return a;
+}
+
+/* How much of a layer's passes each resource is in use. */
+static json_t *resources_json(const struct zep_comparison *c, const struct zep_sim *s)
+{
+    static const char *const ways[3][2] = {{"port_out", "port_in"}, {"nic_out", "nic_in"}, {"uplink_up", "uplink_down"}};
+    const int n[3] = {c->view->n_dev, c->view->n_nic, c->view->n_up};
+    double layer_s = s->pass[0].time_s + s->pass[1].time_s;
+    json_t *o = json_object();
+
+    json_object_set_new(o, "compute", shares(s->dev_busy, c->view->n_dev, layer_s));
+    for (int way = 0; way < 2; way++) {
+        const double *const busy[3] = {s->port_busy[way], s->nic_busy[way], s->up_busy[way]};
+
+        for (int k = 0; k < 3; k++)
+            json_object_set_new(o, ways[k][way], shares(busy[k], n[k], layer_s));
+    }
+    return o;
+}
+
 int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, struct zep_error *err)
 {
     json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "effort", zep_effort_names[c->effort], "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
@@ -351,18 +378,20 @@ int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, st
         } else {
             static const char *const names[] = {"forward", "backward"};
 
-            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "step_s", r->sim->step_s, "layers_s", r->sim->layers_s, "head_s", r->sim->head_s, "exchange_s", r->sim->exchange_s,
+            json_object_update_new(o, json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "step_s", r->sim->step_s, "layers_s", r->sim->layers_s, "head_s", r->sim->head_s, "exchange_s", r->sim->exchange_s,
                                                 "optimizer_s", r->sim->optimizer_s, "tokens_s_device", r->sim->tokens_s_dev, "imbalance", zep_imbalance(c, r), "node_bytes", zep_step_bytes(c, r, 0), "network_bytes",
-                                                zep_step_bytes(c, r, 1), "memory_bytes", r->sim->mem_bytes, "memory_limit_bytes", r->sim->mem_limit, "memory_state_bytes", r->sim->mem_state, "memory_activation_bytes", r->sim->mem_tokens));
+                                                zep_step_bytes(c, r, 1), "memory_bytes", r->sim->mem_bytes, "memory_limit_bytes", r->sim->mem_limit, "memory_state_bytes", r->sim->mem_state, "memory_activation_bytes", r->sim->mem_tokens, "memory_buffer_bytes", r->sim->mem_buffers));
             for (int p = 0; p < 2; p++) {
                 const struct zep_sim_pass *s = &r->sim->pass[p];
 
-                json_object_set_new(o, names[p], json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layer_s", s->time_s, "linear_s", s->linear_s, "remap_in_s", s->remap_in_s, "attention_s", s->attn_s,
+                json_object_set_new(o, names[p], json_pack("{s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:f}", "layer_s", s->time_s, "linear_s", s->linear_s, "remap_in_s", s->remap_in_s, "heads_s", s->heads_s, "attention_s", s->attn_s,
                                                            "remap_out_s", s->remap_out_s, "compute_max_s", s->compute_max_s, "compute_mean_s", s->compute_mean_s, "wait_network_s", s->wait_net_s, "wait_node_s", s->wait_node_s,
                                                            "nic_busy_s", s->nic_busy_s, "port_busy_s", s->port_busy_s, "uplink_busy_s", s->up_busy_s));
                 if (s->busiest_up >= 0)
                     json_object_set_new(json_object_get(o, names[p]), "busiest_uplink", json_string(c->view->up[s->busiest_up].name));
             }
+            if (c->n == 1)
+                json_object_set_new(o, "busy", resources_json(c, r->sim));
             if (zep_speed_up(c, r, "te-cp") > 0)
                 json_object_set_new(o, "over_te_cp", json_real(zep_speed_up(c, r, "te-cp")));
             if (rival)

@@ -50,8 +50,9 @@ struct zep_sim_pass {
 
 struct zep_sim {
     struct zep_sim_pass pass[2];         /* by enum zep_pass */
-    double *nic_busy[2];                 /* [2 * n_nic]: out and in of each, forward and backward together: [0] out, [1] in */
-    double *dev_busy;                    /* [n_dev] computing, both passes */
+    /* seconds that each is in use, both passes together; links: [0] out (up), [1] in (down) */
+    double *dev_busy;                    /* [n_dev] computing */
+    double *port_busy[2], *nic_busy[2], *up_busy[2]; /* [n_dev], [n_nic], [n_up] */
     double layers_s, head_s, exchange_s, optimizer_s, step_s; /* exchange_s: what of it is exposed */
     double bound_s;                      /* how long the computing alone would take, perfectly balanced */
     double tokens_s_dev;                 /* tokens / step / device (rank) */

@@ -18,7 +18,9 @@ void zep_sim_free(struct zep_sim *sim)
         return;
     for (int i = 0; i < 2; i++) {
         free(sim->pass[i].span);
+        free(sim->port_busy[i]);
         free(sim->nic_busy[i]);
+        free(sim->up_busy[i]);
     }
     free(sim->dev_busy);
     free(sim->dev_mem);
@@ -139,14 +141,36 @@ static int alloc_sim(const struct zep_view *view, struct zep_sim **out, struct z
         return zep_error_nomem(err, "simulation");
     sim->dev_busy = zep_calloc((size_t)view->n_dev + 1, sizeof *sim->dev_busy);
     sim->dev_mem = zep_calloc((size_t)view->n_dev + 1, sizeof *sim->dev_mem);
-    for (int i = 0; i < 2; i++)
+    for (int i = 0; i < 2; i++) {
+        sim->port_busy[i] = zep_calloc((size_t)view->n_dev + 1, sizeof **sim->port_busy);
         sim->nic_busy[i] = zep_calloc((size_t)view->n_nic + 1, sizeof **sim->nic_busy);
-    if (!sim->dev_busy || !sim->dev_mem || !sim->nic_busy[0] || !sim->nic_busy[1]) {
-        zep_sim_free(sim);
-        return zep_error_nomem(err, "simulation");
+        sim->up_busy[i] = zep_calloc((size_t)view->n_up + 1, sizeof **sim->up_busy);
+        if (!sim->port_busy[i] || !sim->nic_busy[i] || !sim->up_busy[i])
+            goto nomem;
     }
+    if (!sim->dev_busy || !sim->dev_mem)
+        goto nomem;
     *out = sim;
     return ZEP_OK;
+nomem:
+    zep_sim_free(sim);
+    return zep_error_nomem(err, "simulation");
+}
+
+/* Links in the order of sim_pass.res. */
+static void add_busy(const struct sim_pass *p, struct zep_sim *sim)
+{
+    const struct sim_res *res = p->res;
+
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < p->view->n_dev; i++)
+            sim->port_busy[way][i] += res++->busy_s;
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < p->view->n_nic; i++)
+            sim->nic_busy[way][i] += res++->busy_s;
+    for (int way = 0; way < 2; way++)
+        for (int i = 0; i < p->view->n_up; i++)
+            sim->up_busy[way][i] += res++->busy_s;
 }
 
 /* Gradients cross between nodes, whatever the plan does. */
@@ -183,8 +207,7 @@ int zep_simulate(const struct zep_plan *plan, const struct zep_view *view, const
         struct sim_pass p = {.plan = plan, .view = view, .cost = cost, .pass = (enum zep_pass)pass, .err = err};
 
         if ((rc = sim_load(&p)) == ZEP_OK && (rc = sim_run(&p, opts, &sim->pass[pass], sim->dev_busy)) == ZEP_OK) {
-            for (int i = 0; i < 2 * view->n_nic; i++)
-                sim->nic_busy[i >= view->n_nic][i % view->n_nic] += p.res[2 * view->n_dev + i].busy_s;
+            add_busy(&p, sim);
             for (int d = 0; d < plan->n_dev; d++)
                 buf[d] = max2(buf[d], p.buf_bytes[d]);
             link[pass] = link_busy(&p, &sim->pass[pass]);

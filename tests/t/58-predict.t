@@ -378,6 +378,22 @@ step_of()
 {
     "$zeppelin" sim --preset "$1" --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin --json "${@:2}" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'
 }
+run "$zeppelin" sim --preset B:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method zeppelin
+python3 -c '
+import re, sys
+for line in re.findall(r"pass of a layer: .*", sys.argv[1]):
+    total, *parts = [float(x) for x in re.findall(r"([0-9.]+) ms", line)]
+    assert len(parts) == 5 and abs(total - sum(parts)) < 0.01, line' "$out"
+ok $? "phases, exchanges of heads among them, are the whole pass"
+run "$zeppelin" sim --preset B:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method te-cp --json
+python3 -c '
+import json, sys
+m = json.loads(sys.argv[1])["methods"][0]
+b, layer = m["busy"], m["forward"]["layer_s"] + m["backward"]["layer_s"]
+assert [len(b[k]) for k in ("compute", "port_out", "port_in", "nic_out", "nic_in")] == [16] * 5
+assert 0.5 < max(b["nic_out"]) <= 1 and abs(max(b["nic_out"]) * layer - m["forward"]["nic_busy_s"] - m["backward"]["nic_busy_s"]) < 1e-9
+assert all(0 <= x <= 1 for k in b for x in b[k])' "$out"
+ok $? "JSON tells how busy each resource is"
 python3 -c 'import sys; assert float(sys.argv[1]) < 0.95 * float(sys.argv[2]), sys.argv' "$(step_of B:2)" "$(step_of B:2 --no-heads)"
 ok $? "it is predicted to be faster by more than 5 %"
 

@@ -97,6 +97,11 @@ START_TEST(one_hop)
     NEAR(sim->pass[0].time_s, fmax(own(chunk), hop) + other(chunk));
     NEAR(sim->pass[0].net_bytes, 2 * 2000 * 100);
     NEAR(sim->pass[0].nic_busy_s, hop);
+    for (int way = 0; way < 2; way++) /* a block each pass, a gradient of twice its size */
+        for (int d = 0; d < 2; d++) {
+            NEAR(sim->nic_busy[way][d], (1 + 1 + 2) * hop);
+            NEAR(sim->port_busy[way][d], 0);
+        }
     zep_sim_free(sim);
     view->nic_bw[0] = view->nic_bw[1] = 25e6; /* now the hop is what takes long: 8 ms */
     view->net_latency_s = 1e-3;
@@ -188,6 +193,8 @@ START_TEST(ring_of_four)
      * Step 2 adds to that sum at 5 h: the second goes to 7 h, the third, home, to 9 h: the own block lies in between. */
     NEAR(sim->pass[1].time_s, 9 * hop);
     NEAR(sim->pass[1].port_busy_s, 9 * hop);
+    for (int d = 0; d < 4; d++)
+        NEAR(sim->port_busy[d % 2][d], (3 + 9) * hop);
     zep_sim_free(sim);
     zep_plan_free(plan);
     test_view_free(view);
