@@ -1,6 +1,7 @@
 /* Fuzz targets for what reads text from outside; one program, the target chosen at compile time: -DTARGET=topology and so on. What is taken must come back the same from what is written. */
 #include "config.h"
 
+#include <jansson.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,9 @@
 #include "common/buf.h"
 #include "common/hostlist.h"
 #include "common/job.h"
+#include "common/yaml.h"
+#include "launcher/k8s_manifest.h"
+#include "launcher/k8s_spec.h"
 #include "planner/plan.h"
 #include "topology/detect.h"
 #include "topology/probe.h"
@@ -169,8 +173,79 @@ static void probe(const char *text, size_t len)
         zep_topo_free(t);
 }
 
+/* Is the YAML the JSON? */
+static int same(const json_t *j, const struct zep_yaml_node *n)
+{
+    const char *key;
+    json_t *v;
+    size_t i;
+
+    if (json_is_object(j)) {
+        if (json_object_size(j) && (n->type != ZEP_YAML_MAP || (size_t)n->n != json_object_size(j)))
+            return 0;
+        json_object_foreach((json_t *)j, key, v)
+            if (!zep_yaml_get(n, key) || !same(v, zep_yaml_get(n, key)))
+                return 0;
+        return 1;
+    }
+    if (json_is_array(j)) {
+        if (json_array_size(j) && (n->type != ZEP_YAML_SEQ || (size_t)n->n != json_array_size(j)))
+            return 0;
+        json_array_foreach((json_t *)j, i, v)
+            if (!same(v, n->child[i]))
+                return 0;
+        return 1;
+    }
+    if (n->type != ZEP_YAML_SCALAR)
+        return 0;
+    return !json_is_string(j) || (!strcmp(n->scalar, json_string_value(j)) && !zep_yaml_is_null(n));
+}
+
+static void manifest(const struct zep_k8s_spec *spec)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    struct zep_yaml *doc;
+    struct zep_error err;
+    json_t *j;
+
+    must(zep_k8s_manifest(spec, "fuzz-20261202-101112-abcd", 2, &j, &err) == ZEP_OK);
+    zep_yaml_emit_json(&b, j);
+    must(!b.failed && zep_yaml_load("f", b.data, b.len, &doc, &err) == ZEP_OK && same(j, zep_yaml_root(doc)));
+    zep_yaml_free(doc);
+    zep_buf_free(&b);
+    json_decref(j);
+}
+
+#define MAX_SETS 64
+
+/* Lines KEY=VALUE on a job for Kubernetes: what is taken becomes a manifest whose YAML is what was meant. */
+static void k8s(const char *text, size_t len)
+{
+    const char *sets[MAX_SETS + 5] = {"name=fuzz", "cluster.nodes=2", "cluster.devices=1", "k8s.image=r/z:1", "k8s.volumes=pvc:runs:/runs"};
+    char *copy = strndup(text, len), *save = NULL;
+    struct zep_mistakes m = ZEP_MISTAKES_INIT;
+    struct zep_k8s_spec *spec;
+    struct zep_job *j;
+    struct zep_error err;
+    int n = 5;
+
+    must(copy && setenv("ZEPPELIN_SITE", "", 1) == 0 && setenv("XDG_CONFIG_HOME", "/nowhere", 1) == 0);
+    for (char *line = strtok_r(copy, "\n", &save); line && n < MAX_SETS + 5; line = strtok_r(NULL, "\n", &save))
+        sets[n++] = line;
+    if (zep_job_load(NULL, sets, n, &j, &err) == ZEP_OK) {
+        if (j->cluster.nodes > 0 && j->cluster.devices > 0 && zep_k8s_spec_new(j, &m, &spec, &err) == ZEP_OK) {
+            manifest(spec);
+            zep_k8s_spec_free(spec);
+        }
+        zep_job_free(j);
+    }
+    zep_mistakes_free(&m);
+    free(copy);
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
+    (void)k8s;
     (void)slurmconf, (void)slurmyaml, (void)scontrol, (void)gres, (void)slurmnodes, (void)nodelist, (void)ibnet, (void)topom, (void)nccl, (void)probe;
     (void)topology, (void)job, (void)plan, (void)hostlist, (void)detect;
     TARGET((const char *)data, size);

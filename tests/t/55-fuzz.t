@@ -13,7 +13,7 @@ flags="$flags $(pkg-config --cflags --libs expat 2>/dev/null)"
 mkdir "$tmp/obj"
 cd "$top" || exit 1
 # the product's sources once, then each target
-for f in common/*.c planner/*.c topology/*.c; do
+for f in common/*.c planner/*.c topology/*.c launcher/k8s_spec.c launcher/k8s_words.c launcher/k8s_manifest.c; do
     case $f in
     topology/detect_local.c | topology/detect_slurm.c | topology/detect_kube.c | topology/detect_nvml.c | topology/detect_sysfs.c | topology/kube_http.c | topology/kube_pages.c) ;; # of programs of their own
     *) echo "$f" ;;
@@ -34,7 +34,7 @@ fuzz()
 }
 export -f fuzz
 export tmp build seconds flags
-targets="topology job plan hostlist detect slurmconf slurmyaml scontrol gres slurmnodes nodelist ibnet topom nccl probe"
+targets="topology job plan hostlist detect slurmconf slurmyaml scontrol gres slurmnodes nodelist ibnet topom nccl probe k8s"
 # shellcheck disable=SC2086
 printf '%s\n' $targets | xargs -P "$(nproc)" -I{} bash -c 'fuzz {}'
 for target in $targets; do
