@@ -304,6 +304,9 @@ static int make_folders(struct submission *s, struct zep_error *err)
         path = zep_fs_join(s->rundir[0], "job.yaml");
         rc = path ? zep_fs_read(path, 0, &s->old_job, &len, err) : zep_error_nomem(err, "job.yaml");
         free(path);
+        if ((path = zep_fs_join(s->rundir[0], "requeued"))) /* somebody looked at it: the new job may be requeued once, as the first might */
+            unlink(path);
+        free(path);
         return rc < 0 ? rc : zep_runfolder_write_job(s->rundir[0], s->job[0], err);
     }
     s->ours = 1;

@@ -224,10 +224,10 @@ static void put_without(const struct zep_sbatch *s, struct zep_buf *b)
 {
     zep_buf_printf(b,
                    "        if [ \"$again\" = lost ] && [ -n \"$suspect\" ]; then\n"
-                   "            without=$(scontrol show job \"$SLURM_JOB_ID\" | sed -n 's/^.*ExcNodeList=\\([^ (]\\{1,\\}\\).*$/\\1,/p')$suspect\n"
+                   "            without=$(scontrol show job \"$job\" | sed -n 's/^.*ExcNodeList=\\([^ (]\\{1,\\}\\).*$/\\1,/p')$suspect\n"
                    "            others=$(sinfo -h -N -p \"$SLURM_JOB_PARTITION\" -t idle,allocated,mixed,completing -o %%N | sort -u | grep -cvxF \"$(scontrol show hostnames \"$without\")\")\n"
                    "            if [ \"$others\" -ge %" PRId64 " ]; then\n"
-                   "                scontrol update JobId=\"$SLURM_JOB_ID\" ExcNodeList=\"$without\" && echo \"zeppelin: without $without\"\n"
+                   "                scontrol update JobId=\"$job\" ExcNodeList=\"$without\" && echo \"zeppelin: without $without\"\n"
                    "            fi\n"
                    "        fi\n",
                    s->job->cluster.nodes);
@@ -251,7 +251,8 @@ static void put_requeue(const struct zep_sbatch *s, struct zep_buf *b)
                     "if [ -n \"$again\" ]; then\n"
                     "    suspect=$(sed -n 's/^ *\"host\": \"\\([A-Za-z0-9._-]*\\)\",*$/\\1/p' \"$run/outcome.json\" 2>/dev/null)\n"
                     "    trap '' TERM # which the requeue sends\n"
-                    "    if scontrol requeue \"$SLURM_JOB_ID\"; then\n"
+                    "    # job, not SLURM_JOB_ID: that of an array's last task means all of them\n"
+                    "    if scontrol requeue \"$job\"; then\n"
                     "        echo \"step ${newest:-0}\" >\"$run/requeued\"\n"
                     "        echo \"zeppelin: back into the queue, to go on after step ${newest:-0}\"\n");
     put_without(s, b);

@@ -249,6 +249,19 @@ for l in $launchers; do
     like "$(cat "${dir[$l]}"/slurm-*.out)" 'no new checkpoint since the job went back into the queue: it does not go there a second time' "no new checkpoint, $l: it says so"
 done
 
+# --- a rank of one of a sweep's jobs is killed: that job goes back into the queue, and no other (the array's own id is the last one's, too) ---
+mapfile -t sweep < <("$zeppelin" submit --sweep train.lr=0.001,0.002 --set cluster.nodes=1 --set plan.capacity=auto job.yaml 2>sweep.err)
+mapfile -t sweep_dir < <(sed -n 's/^zeppelin: job .*, run folder //p' sweep.err)
+for i in 0 1; do until_true 60 beyond "${sweep_dir[$i]}" 12 || diag "$(cat sweep.err "${sweep_dir[$i]}"/slurm-*.out)"; done
+own=$(squeue -h -o '%i %A' -j "${sweep[0]%_*}" | awk -v a="${sweep[0]%_*}" '$2 == a { sub(/.*_/, "", $1); print $1 }')
+kill -KILL "$(ranks "${sweep_dir[$own]}" | tail -n 1)"
+until_true 60 begins_again "${sweep_dir[$own]}" 2
+ok $? "a rank of a sweep is killed: its job begins again"
+[ -z "$(started "${sweep_dir[$((1 - own))]}" 2)" ] && [ ! -e "${sweep_dir[$((1 - own))]}/slurm-${sweep[$((1 - own))]}.end" ]
+ok $? "a rank of a sweep is killed: the other one trains on"
+scancel "${sweep[0]%_*}"
+until_true 30 has_ended "${sweep[0]%_*}"
+
 # --- a node crashes: with cluster.max_nodes the job goes on with what is there ---
 both --set cluster.nodes=1 --set cluster.max_nodes=2 --set plan.capacity=auto
 for l in $launchers; do at[$l]=$(last_step "${dir[$l]}"); done

@@ -191,8 +191,11 @@ like "$err" 'warning: .*has room for 59 s' "with a warning"
 run "$zeppelin" submit --resume "$long" --dry-run --set cluster.grace=25s
 like "$out" '^#SBATCH --signal=B:USR1@25$' "--set cluster.grace counts more"
 cp metrics.kept "$long_dir/metrics.jsonl"
+echo "step 20" >"$long_dir/requeued"
 run timeout 60 "$zeppelin" submit --resume "$long" --set train.steps=$(($(steps "$long_dir") + 2)) --wait
 ok "$status" "submit --resume goes on with it"
+[ ! -e "$long_dir/requeued" ]
+ok $? "and may go back into the queue again"
 [ "$status" -eq 0 ] || diag "$err"
 like "$(cat "$long_dir/metrics.jsonl")" '"kind":"start","attempt":2,"step":[1-9]' "from its checkpoint"
 is "$(wc -l <"$long_dir/slurm-job")" 2 "as a second job of the run"
