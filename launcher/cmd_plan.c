@@ -59,8 +59,8 @@ static const struct cli cli = {
     "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
     "                     search, by simulating candidates (seconds)\n"
     "  --heads N, --kv-heads N, --head-dim N\n"
-    "                     model's attention (default 32, 8, 128), for the bytes that are shown;\n"
-    "                     without --model, exchanges of heads (ulysses, usp) divide these key-value heads\n"
+    "                     without --model: its attention (default 32, 8, 128), for the bytes that are shown;\n"
+    "                     exchanges of heads (ulysses, usp) divide these key-value heads\n"
     "\n"
     "Steps:\n"
     "  --steps K          K steps from --step on: documents, tokens, longest, pairs; with --capacity each is\n"
@@ -82,7 +82,9 @@ static const struct cli cli = {
 
 struct args {
     struct zep_problem_args problem;
-    int64_t micro, heads, kv_heads, head_dim;
+    int64_t micro, heads, kv_heads, head_dim; /* of heads: 0 until they are known */
+    int type_bytes;
+    char whose[64]; /* "with " whose heads: those of a model by name */
     const char *model, *device, *svg, *out, *export, *file;
     struct zep_plan_opts opts;
     int json, check;
@@ -184,6 +186,28 @@ static int parse_option(struct args *a, int c, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* Heads come from the model, or from options and defaults. -1: go on, else exit status. */
+static int settle_heads(struct args *a)
+{
+    if (a->model && (a->heads || a->kv_heads || a->head_dim))
+        return zep_cli_usage(&cli, "--heads, --kv-heads and --head-dim: --model %s says them", a->model);
+    a->heads = a->heads ? a->heads : 32;
+    a->kv_heads = a->kv_heads ? a->kv_heads : a->heads % 8 ? a->heads : 8;
+    a->head_dim = a->head_dim ? a->head_dim : 128;
+    if (a->heads % a->kv_heads)
+        return zep_cli_usage(&cli, "--heads %d over --kv-heads %d: expected a multiple", (int)a->heads, (int)a->kv_heads);
+    return -1;
+}
+
+static void take_heads(struct args *a, const struct zep_model_desc *m)
+{
+    a->heads = m->n_head;
+    a->kv_heads = m->n_head_kv;
+    a->head_dim = m->head_dim;
+    a->type_bytes = m->type_bytes;
+    snprintf(a->whose, sizeof a->whose, "%s's ", m->name);
+}
+
 static int steps_complaint(const struct args *a)
 {
     if (!a->problem.tokens)
@@ -214,7 +238,7 @@ static int parse(int argc, char **argv, struct args *a)
 {
     struct zep_error err;
     const char *complaint;
-    int c, making = 0;
+    int c, making = 0, rc;
 
     while ((c = zep_cli_next(&cli, argc, argv)) != -1) {
         if (c == 'h' || c == CLI_BAD)
@@ -224,10 +248,10 @@ static int parse(int argc, char **argv, struct args *a)
         if (!making && !is_of_showing(c))
             making = c;
     }
-    if (a->heads % a->kv_heads)
-        return zep_cli_usage(&cli, "--heads %d over --kv-heads %d: expected a multiple", (int)a->heads, (int)a->kv_heads);
     if (a->export && (!a->out || !strcmp(a->out, "-") || a->json))
         return a->json ? zep_cli_usage(&cli, "--export and --json: one output at a time") : zep_cli_usage(&cli, "--export needs -o, the folder to write");
+    if ((rc = settle_heads(a)) >= 0)
+        return rc;
     if (argc - optind == 1 && !a->problem.lengths && !a->problem.dist && !a->problem.data) {
         a->file = argv[optind];
         return making ? zep_cli_usage(&cli, "--%s is of a new plan, '%s' is one already", name_of(making), a->file) : -1;
@@ -309,8 +333,10 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
 
     if ((rc = zep_problem_workload(&a->problem, w_out, err)) < 0 || (rc = zep_problem_cluster(&a->problem, &topo, &view, err)) < 0)
         return rc;
-    if (a->model && (rc = zep_problem_costs(a->model, a->device, topo, view, (int)a->problem.tp, &cost, err)) == ZEP_OK)
+    if (a->model && (rc = zep_problem_costs(a->model, a->device, topo, view, (int)a->problem.tp, &cost, err)) == ZEP_OK) {
+        take_heads(a, &cost.model);
         rc = zep_problem_capacities(a->device, topo, &cost, view, &a->opts, &capacity, err);
+    }
     if (rc == ZEP_OK && (rc = choose_micro(a, view, *w_out, first_out, &n, err)) == ZEP_OK) {
         a->opts.tp = (int)a->problem.tp;
         a->opts.no_heads |= a->export != NULL; /* it does not know exchanges of heads */
@@ -356,12 +382,16 @@ static int prove(const struct zep_plan *plan, struct zep_error *err)
 static void put_bytes(const struct args *a, const struct zep_plan *plan, struct zep_buf *b)
 {
     struct zep_plan_stats st;
-    double kv = 2.0 * (double)a->kv_heads * (double)a->head_dim * 2, head = kv + 2.0 * (double)a->heads * (double)a->head_dim * 2; /* q, k, v and o */
+    double kv = 2.0 * (double)a->kv_heads * (double)a->head_dim * a->type_bytes, head = kv + 2.0 * (double)a->heads * (double)a->head_dim * a->type_bytes; /* q, k, v and o */
+    char type[32] = "bf16";
+
+    if (a->type_bytes != 2)
+        snprintf(type, sizeof type, "%d bytes a number", a->type_bytes);
 
     zep_plan_stats(plan, &st);
-    zep_buf_printf(b, "\nwith %" PRId64 " heads of %" PRId64 ", attention of a layer's forward pass takes %.4g GFLOP", a->heads, a->head_dim,
+    zep_buf_printf(b, "\nwith %s%" PRId64 " heads of %" PRId64 ", attention of a layer's forward pass takes %.4g GFLOP", a->whose, a->heads, a->head_dim,
                    4.0 * (double)a->heads * (double)a->head_dim * st.mean_pairs * plan->n_dev / 1e9);
-    zep_buf_printf(b, "\nwith %" PRId64 " key/value heads of %" PRId64 " in bf16, a layer's forward pass sends %.4g MB between nodes and %.4g MB inside nodes\n", a->kv_heads, a->head_dim,
+    zep_buf_printf(b, "\nwith %s%" PRId64 " key/value heads of %" PRId64 " in %s, a layer's forward pass sends %.4g MB between nodes and %.4g MB inside nodes\n", a->whose, a->kv_heads, a->head_dim, type,
                    ((double)st.hop_tok_inter * kv + (double)st.head_tok_inter * head) / 1e6, ((double)st.hop_tok_intra * kv + (double)st.head_tok_intra * head) / 1e6);
 }
 
@@ -415,7 +445,7 @@ static int show_steps(const struct args *a, struct zep_error *err)
 
 int cmd_plan(int argc, char **argv)
 {
-    struct args a = {.problem = {.tp = 1}, .window = 1, .heads = 32, .kv_heads = 8, .head_dim = 128, .opts = ZEP_PLAN_OPTS_DEFAULT};
+    struct args a = {.problem = {.tp = 1}, .window = 1, .type_bytes = 2, .opts = ZEP_PLAN_OPTS_DEFAULT};
     struct zep_plan *plan = NULL;
     struct zep_workload *w = NULL;
     struct zep_error err;

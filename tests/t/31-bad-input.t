@@ -86,6 +86,13 @@ bad 2 "$e empty: no lengths in it: expected one length in tokens a line" "an emp
 bad 2 "$e unknown distribution 'arxvi' (did you mean 'arxiv'?): expected one of arxiv, github, prolong64k, web, prolong, wlb, sft" "an unknown distribution" \
     "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --dist arxvi:tokens=1k
 
+plan=("$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --lengths lengths)
+bad 2 "zeppelin plan: --heads 30 over --kv-heads 7: expected a multiple: see \`zeppelin plan --help\`" "key-value heads that do not divide the heads" "${plan[@]}" --heads 30 --kv-heads 7
+bad 2 "zeppelin plan: --heads 4 over --kv-heads 8: expected a multiple: see \`zeppelin plan --help\`" "more key-value heads than heads" "${plan[@]}" --heads 4 --kv-heads 8
+for option in --heads=8 --kv-heads=8 --head-dim=64; do
+    bad 2 "zeppelin plan: --heads, --kv-heads and --head-dim: --model llama-7b says them: see \`zeppelin plan --help\`" "$option beside a model" "${plan[@]}" --model llama-7b --device h100 $option
+done
+
 # --- predictions ---
 printf 'format: zeppelin-model/1.0\nlayers: 4\nhidden: 512\nheads: 8\nvocab: 1000\n' >no-ffn.yaml
 printf 'layers: 4\nhidden: 512\nheads: 7\nffn: 1024\nvocab: 1000\n' >heads.yaml

@@ -299,6 +299,15 @@ run "$zeppelin" explain --synthetic 'nodes:4 dev:2 nic:2 leaf:2 net:400Gb/s upli
 like "$out" "backward: the bound is the uplink of switch leaf0, in use for 9[0-9] % of the pass" "what bounds"
 like "$out" "[0-9.]+ % shorter: twice the bandwidth of the links above leaf switches" "and what helps"
 
+# --- what a plan sends is of the model's heads, and what the simulator sends
+on_a=(--preset A:4 --model llama-7b --dist arxiv:tokens=128k,seed=1 --capacity 6k --no-remap)
+run "$zeppelin" plan "${on_a[@]}"
+like "$out" "with llama-7b's 32 key/value heads of 128 in bf16, a layer's forward pass sends [0-9.]+ MB between nodes" "a plan's bytes are of the model's heads"
+sent=$(sed -n "s/.*forward pass sends \([0-9.e+]*\) MB between.*/\1/p" <<<"$out")
+run "$zeppelin" sim "${on_a[@]}" --method zeppelin
+python3 -c 'import re, sys; a, b = float(sys.argv[1]), float(re.search(r"forward pass.*?([0-9.e+]+) MB go between nodes", sys.argv[2], re.S)[1]); assert a > 0 and abs(a - b) < 0.01 * b, (a, b)' "$sent" "$out"
+ok $? "which the simulator sends, too"
+
 # --- steps and windows ---
 run "$zeppelin" plan --preset A:1 --model llama-3b --capacity 12k --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 4 --svg steps.svg --json
 ok "$status" "steps in order and by windows"
