@@ -33,7 +33,7 @@ static const struct zep_job_key keys[] = {
     INT_OR("cluster.nodes", cluster.nodes, "auto", "auto", 1, 65536, NULL, "nodes; auto: all of the allocation or topology"),
     INT("cluster.max_nodes", cluster.max_nodes, "0", 0, 65536, NULL, "a batch job takes what it gets between cluster.nodes and so many nodes, at each start; 0: cluster.nodes"),
     INT_OR("cluster.devices", cluster.devices, "auto", "auto", 1, 4096, NULL, "devices a node; auto: what the topology says"),
-    INT("cluster.tp", cluster.tp, "1", 1, 1024, NULL, "tensor-parallel degree: ranks a device; this version trains with 1"),
+    INT("cluster.tp", cluster.tp, "1", 1, 1024, NULL, "tensor-parallel degree: GPUs of a node that form one device; this version trains with 1"),
     STRING("cluster.partition", cluster.partition, "", "Slurm partition"),
     STRING("cluster.account", cluster.account, "", "Slurm account"),
     STRING("cluster.qos", cluster.qos, "", "Slurm quality of service"),

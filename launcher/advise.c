@@ -154,7 +154,7 @@ static void add_row(const struct zep_comparison *c, const struct zep_prediction 
         return;
     }
     if (r->sim->mem_bytes > r->sim->mem_limit) {
-        snprintf(cell->why, sizeof cell->why, "%s needs %.1f GB of a device's %.1f GB", r->method, r->sim->mem_bytes / 1e9, r->sim->mem_limit / 1e9);
+        snprintf(cell->why, sizeof cell->why, "%s needs %.1f GB of a %s's %.1f GB", r->method, r->sim->mem_bytes / c->cost.tp / 1e9, c->cost.tp > 1 ? "GPU" : "device", r->sim->mem_limit / c->cost.tp / 1e9);
         return;
     }
     cell->step_s[batch] = r->sim->step_s;

@@ -323,7 +323,7 @@ static int put_bounds(const struct zep_comparison *c, const struct zep_predictio
         zep_buf_puts(b, "\n");
         put_bound_of_links(c, q, p, b);
     }
-    zep_buf_printf(b, "  memory: %.1f of %.1f GB on the fullest device\n", s->mem_bytes / 1e9, s->mem_limit / 1e9);
+    zep_buf_printf(b, "  memory: %.1f of %.1f GB on %s\n", s->mem_bytes / c->cost.tp / 1e9, s->mem_limit / c->cost.tp / 1e9, c->cost.tp > 1 ? "each GPU of the fullest group" : "the fullest device");
     return rc;
 }
 

@@ -165,7 +165,7 @@ static int put_table(const struct zep_comparison *c, int csv, struct zep_buf *b,
     if (csv)
         zep_buf_puts(b, "method,step_s,tokens_s_device,over_te_cp,over_best_rival,imbalance,node_bytes,network_bytes,memory_bytes\n");
     else
-        zep_buf_printf(b, "%-18s %10s %12s %8s %8s %9s %9s %9s %9s\n", "method", "step", "tokens/s/dev", "x te-cp", "x rival", "imbalance", "node GB", "net GB", "memory");
+        zep_buf_printf(b, "%-18s %10s %12s %8s %8s %9s %9s %9s %9s\n", "method", "step", "tokens/s/dev", "x te-cp", "x rival", "imbalance", "node GB", "net GB", c->cost.tp > 1 ? "mem/GPU" : "memory");
     for (int i = 0; i < c->n; i++) {
         const struct zep_prediction *r = &c->row[i];
         char te[16] = "-", best[16] = "-", name[64];
@@ -184,7 +184,7 @@ static int put_table(const struct zep_comparison *c, int csv, struct zep_buf *b,
                            r->sim->mem_bytes);
         else
             zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %7.1fGB%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, zep_imbalance(c, r), zep_step_bytes(c, r, 0) / 1e9, zep_step_bytes(c, r, 1) / 1e9,
-                           r->sim->mem_bytes / 1e9, r->sim->mem_bytes > r->sim->mem_limit ? " (too much)" : "");
+                           r->sim->mem_bytes / c->cost.tp / 1e9, r->sim->mem_bytes > r->sim->mem_limit ? " (too much)" : "");
     }
     if (!csv && rival)
         zep_buf_printf(b, "best rival: %s; imbalance: the busiest device's computing over the mean\n", rival->method);
@@ -198,7 +198,7 @@ static void put_missing(const struct zep_comparison *c, const struct zep_sim *s,
 
     for (int d = 0; d < c->view->n_dev; d++)
         n += s->dev_mem[d] > (zep_view_mem(c->view, d) > 0 ? (double)zep_view_mem(c->view, d) : c->cost.mem_bytes);
-    zep_buf_printf(b, "  it does not fit: %.1f GB are missing%s", (s->mem_bytes - s->mem_limit) / 1e9, s->mem_state > s->mem_limit ? ": the model's state alone is more than there is" : "");
+    zep_buf_printf(b, "  it does not fit: %.1f GB are missing%s", (s->mem_bytes - s->mem_limit) / c->cost.tp / 1e9, s->mem_state > s->mem_limit ? ": the model's state alone is more than there is" : "");
     zep_buf_printf(b, n > 1 ? "; %d of %d devices need more than they have\n" : "\n", n, c->view->n_dev);
 }
 
@@ -227,6 +227,7 @@ static void put_pass(const struct zep_comparison *c, const struct zep_prediction
 static int put_detail(const struct zep_comparison *c, const struct zep_prediction *r, struct zep_buf *b, struct zep_error *err)
 {
     const struct zep_sim *s = r->sim;
+    double gb = 1e9 * c->cost.tp;
     int rc = ZEP_OK;
 
     zep_buf_printf(b, "%s: step %.2f ms, %.0f tokens/s/device\n", r->method, 1e3 * s->step_s, s->tokens_s_dev);
@@ -238,8 +239,8 @@ static int put_detail(const struct zep_comparison *c, const struct zep_predictio
         rc = zep_sim_critical_text(&s->pass[pass], b, err);
         zep_buf_puts(b, "\n");
     }
-    zep_buf_printf(b, "memory: %.1f of %.1f GB on device %d: model's state %.1f GB, activations %.1f GB, blocks under way %.2f GB\n", s->mem_bytes / 1e9, s->mem_limit / 1e9, s->mem_dev, s->mem_state / 1e9, s->mem_tokens / 1e9,
-                   s->mem_buffers / 1e9);
+    zep_buf_printf(b, "memory: %.1f of %.1f GB on %sdevice %d: model's state %.1f GB, activations %.1f GB, blocks under way %.2f GB\n", s->mem_bytes / gb, s->mem_limit / gb, c->cost.tp > 1 ? "each GPU of " : "", s->mem_dev,
+                   s->mem_state / gb, s->mem_tokens / gb, s->mem_buffers / gb);
     if (s->mem_bytes > s->mem_limit)
         put_missing(c, s, b);
     return rc < 0 ? rc : zep_buf_ok(b, err);

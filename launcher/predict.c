@@ -110,7 +110,7 @@ int zep_comparison_capacity(struct zep_comparison *c, int64_t asked, double slac
     c->least_fit = k.least_fit;
     put_fit(c, fit);
     if (k.least_fit < 1 && k.most_fit > 0)
-        snprintf(why, why_len, "the model's state does not fit into the smallest devices (%.1f GB): leave their nodes out (--without)", least_memory(c) / 1e9);
+        snprintf(why, why_len, "the model's state does not fit into the smallest devices (%.1f GB%s): leave their nodes out (--without)", least_memory(c) / c->cost.tp / 1e9, c->cost.tp > 1 ? " a GPU" : "");
     else if (!k.fits)
         snprintf(why, why_len, "memory holds %s tokens a device beside the model's state, the batch has %" PRId64, fit, (c->work->n_token + c->view->n_dev - 1) / c->view->n_dev);
     else
@@ -134,8 +134,8 @@ static int choose_capacity(const struct zep_predict_args *a, struct zep_comparis
         return zep_error_set(err, ZEP_EINVAL, "%s", why);
     if (*why)
         return zep_error_set(err, ZEP_EINVAL,
-                             "memory holds %s tokens a device of %s beside the model's state (%.1f GB a device), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
-                             fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / 1e9, average);
+                             "memory holds %s tokens a device of %s beside the model's state (%.1f GB a %s), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
+                             fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / c->cost.tp / 1e9, c->cost.tp > 1 ? "GPU" : "device", average);
     if (c->least_fit < c->fit)
         zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64 " on the smallest devices, which hold no more, and %" PRId64 " on the largest", c->capacity, (double)c->capacity / (double)average,
                 c->least_fit, c->fit);
@@ -363,7 +363,7 @@ static json_t *resources_json(const struct zep_comparison *c, const struct zep_s
 
 int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, struct zep_error *err)
 {
-    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "effort", zep_effort_names[c->effort], "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev,
+    json_t *root = json_pack("{s:s, s:s, s:s, s:s, s:b, s:i, s:i, s:i, s:I, s:I, s:o}", "format", "zeppelin-sim/1.0", "effort", zep_effort_names[c->effort], "model", c->cost.model.name, "device", c->cost.engine.name, "calibrated", c->cost.engine.calibrated, "devices", c->view->n_dev, "tp", c->cost.tp,
                              "nodes", c->view->n_node, "tokens", (json_int_t)c->work->n_token, "capacity", (json_int_t)c->capacity, "methods", json_array());
     const struct zep_prediction *rival = zep_best_rival(c);
     char *text;

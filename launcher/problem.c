@@ -115,6 +115,20 @@ int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload *
     return rc;
 }
 
+void zep_problem_say_idle(const struct zep_problem_args *a, const struct zep_topo *topo)
+{
+    int64_t n_node = a->nodes ? a->nodes : topo->n_node, idle = 0, some = 0;
+
+    for (int i = 0; i < n_node && i < topo->n_node && !a->devices; i++) {
+        int64_t rest = zep_node_slots(&topo->node[i]) % a->tp;
+
+        idle += rest;
+        some += rest > 0;
+    }
+    if (idle)
+        zep_log(ZEP_LOG_WARN, "--tp %" PRId64 " leaves %" PRId64 " GPU%s idle, of %" PRId64 " of %" PRId64 " nodes: it does not divide their number", a->tp, idle, idle == 1 ? "" : "s", some, n_node);
+}
+
 int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err)
 {
     struct zep_topo *topo;
@@ -126,6 +140,7 @@ int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo
         zep_topo_free(topo);
         return rc;
     }
+    zep_problem_say_idle(a, topo);
     *topo_out = topo;
     return ZEP_OK;
 }

@@ -32,7 +32,8 @@ enum {
     "                     the share F of their computing or bandwidth; may be repeated (zeppelin-topo(1))\n" \
     "  --nodes N          only the first N nodes\n" \
     "  --devices D        devices a node (default: all)\n" \
-    "  --tp T             ranks a device (default 1)\n" \
+    "  --tp T             tensor parallelism: T GPUs of a node form a group, which is one\n" \
+    "                     device here (default 1)\n" \
     "\n" \
     "Workload (one of):\n" \
     "  --lengths FILE     sequence lengths in tokens, one or more a line, # comments\n" \
@@ -57,6 +58,8 @@ int zep_problem_costs(const char *model, const char *device, const struct zep_to
 int zep_problem_speeds(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, int quiet, struct zep_view *view, struct zep_error *err);
 /* To plan by costs: sets the options' cost (lent), speeds as above, and where memories differ the capacities of devices, so that small ones get no more than theirs holds: capacity_out->dev goes to free(). */
 int zep_problem_capacities(const char *device, const struct zep_topo *topo, const struct zep_cost *cost, struct zep_view *view, struct zep_plan_opts *opts, struct zep_capacity *capacity_out, struct zep_error *err);
+/* Warns of GPUs that no tensor-parallel group takes. */
+void zep_problem_say_idle(const struct zep_problem_args *a, const struct zep_topo *topo);
 int zep_problem_cluster(const struct zep_problem_args *a, struct zep_topo **topo_out, struct zep_view **view_out, struct zep_error *err);
 
 #endif

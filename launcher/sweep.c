@@ -45,6 +45,7 @@ int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *as
     }
     if ((rc = zep_view_new(g.topo, 1, (int)a->problem.devices, (int)a->problem.tp, &view, err)) < 0)
         goto err_topo;
+    zep_problem_say_idle(&a->problem, g.topo);
     rc = zep_problem_costs(a->model, a->device, g.topo, view, (int)a->problem.tp, &g.cost, err);
     zep_view_free(view);
     if (rc == ZEP_OK && zep_view_new(g.topo, n_node, (int)a->problem.devices, (int)a->problem.tp, &view, NULL) == ZEP_OK) { /* to say what is not alike; where it cannot be, a setting says why */

@@ -21,7 +21,7 @@ static int check_devices(struct check *ck)
     const struct zep_plan *p = ck->plan;
 
     if (p->n_dev < 1 || p->n_node < 1 || p->tp < 1)
-        return bad(ck, "plan has %d devices, %d nodes, %d ranks a device: expected at least one of each", p->n_dev, p->n_node, p->tp);
+        return bad(ck, "plan has %d devices, %d nodes, tensor-parallel groups of %d: expected at least one of each", p->n_dev, p->n_node, p->tp);
     for (int d = 0; d < p->n_dev; d++) {
         if (p->dev_capacity && (p->dev_capacity[d] < 0 || p->dev_capacity[d] > p->capacity_tok))
             return bad(ck, "device %d: capacity %lld: expected 0 to %lld, the largest", d, (long long)p->dev_capacity[d], (long long)p->capacity_tok);

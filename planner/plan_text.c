@@ -99,7 +99,7 @@ int zep_plan_to_text(const struct zep_plan *p, struct zep_buf *b, struct zep_err
     zep_buf_printf(b, "plan by %s: %d sequences, %" PRId64 " tokens on %d device%s in %d node%s", p->method, p->n_seq, p->n_token, p->n_dev, p->n_dev == 1 ? "" : "s", p->n_node,
                    p->n_node == 1 ? "" : "s");
     if (p->tp > 1)
-        zep_buf_printf(b, " of %d ranks each", p->tp);
+        zep_buf_printf(b, "; a device is a tensor-parallel group of %d GPUs", p->tp);
     zep_buf_puts(b, "\ncapacity ");
     if (p->dev_capacity)
         zep_buf_printf(b, "%" PRId64 " to ", least);

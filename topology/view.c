@@ -131,11 +131,13 @@ int zep_view_new(const struct zep_topo *topo, int n_node, int dev_per_node, int 
         int have = zep_node_slots(n) / tp, want = dev_per_node ? dev_per_node : have;
 
         if (want > have && zep_node_slots(n) > 0) {
-            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' offers %d device%s of %d rank%s, %d are wanted", n->id, have, have == 1 ? "" : "s", tp, tp == 1 ? "" : "s", want);
+            rc = tp == 1 ? zep_error_set(err, ZEP_EINVAL, "node '%s' offers %d device%s, %d are wanted", n->id, have, have == 1 ? "" : "s", want)
+                         : zep_error_set(err, ZEP_EINVAL, "node '%s' offers %d tensor-parallel group%s of %d, %d are wanted", n->id, have, have == 1 ? "" : "s", tp, want);
             goto err_view;
         }
         if (want < 1) {
-            rc = zep_error_set(err, ZEP_EINVAL, "node '%s' has no devices%s", n->id, zep_node_slots(n) ? " for so many ranks each" : " and its cores are unknown: leave it out (--without), or say how many devices a node there are (--devices)");
+            rc = zep_node_slots(n) ? zep_error_set(err, ZEP_EINVAL, "node '%s' has %d %s, fewer than the %d of a tensor-parallel group (--tp, cluster.tp)", n->id, zep_node_slots(n), n->n_device ? "GPUs" : "cores", tp)
+                                   : zep_error_set(err, ZEP_EINVAL, "node '%s' has no devices and its cores are unknown: leave it out (--without), or say how many devices a node there are (--devices)", n->id);
             goto err_view;
         }
         v->n_dev += want;

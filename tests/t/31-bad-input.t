@@ -108,7 +108,17 @@ bad 2 "$e ./slow.yaml:2: attention_forward: '0': expected a number from 1e-06 to
 bad 2 "$e node 'node0': how fast its device (of no known model) is, is not known: --device names a kind of device or a file" "a device that is not known" "${sim[@]}" --model llama-7b
 bad 2 "zeppelin explain: --method 'te-cp,wlb': expected one method: see \`zeppelin explain --help\`" "two methods to explain" "$zeppelin" explain --preset A:2 --model llama-7b --dist arxiv:tokens=64k --method te-cp,wlb
 run "${sim[@]}" --model llama-13b --device h100 --tp 8
-like "$err" "40 heads and 40 key-value heads do not divide over tensor parallelism of 8|offers 0 devices|has no devices for so many ranks each" "tensor parallelism that does not fit"
+like "$err" "40 heads and 40 key-value heads do not divide over tensor parallelism of 8|fewer than the 8 of a tensor-parallel group" "tensor parallelism that does not fit"
+run "$zeppelin" plan --synthetic 'nodes:2 dev:8' --lengths lengths --capacity 8k --tp 3
+is "$status" 0 "groups that do not divide a node"
+like "$err" "warning: --tp 3 leaves 4 GPUs idle, of 2 of 2 nodes" "a warning tells how many GPUs are idle"
+run "$zeppelin" plan --synthetic 'nodes:2 dev:8' --lengths lengths --capacity 8k --tp 3 --devices 2
+unlike "$err" "idle" "not where --devices says how many are used"
+bad 2 "$e node 'node0' has 8 GPUs, fewer than the 16 of a tensor-parallel group (--tp, cluster.tp)" "a group that no node has" "$zeppelin" plan --synthetic 'nodes:2 dev:8' --lengths lengths --capacity 8k --tp 16
+run "$zeppelin" sim --preset A:2 --model llama-7b --tp 2 --methods zeppelin --dist arxiv:tokens=64k,seed=1
+like "$out" "mem/GPU" "memory of a group is told by GPU"
+python3 -c 'import re, sys; assert 10 < float(re.search(r"^zeppelin .* ([0-9.]+)GB$", sys.argv[1], re.M)[1]) < 80, sys.argv[1]' "$out"
+ok $? "and no more than a board has"
 run "$zeppelin" sim --preset A:1 --model llama3-70b --dist arxiv:tokens=64k
 is "$status" 2 "a model that does not fit: status 2"
 like "$err" 'memory holds 0 tokens a device of a800 beside the model.s state \([0-9.]+ GB a device\), the batch has 8192' "and by how much"

@@ -300,7 +300,7 @@ like "$out" "backward: the bound is the uplink of switch leaf0, in use for 9[0-9
 like "$out" "[0-9.]+ % shorter: twice the bandwidth of the links above leaf switches" "and what helps"
 
 # --- what a plan sends is of the model's heads, and what the simulator sends
-on_a=(--preset A:4 --model llama-7b --dist arxiv:tokens=128k,seed=1 --capacity 6k --no-remap)
+on_a=(--preset A:4 --model llama-7b --dist 'arxiv:tokens=128k,seed=1' --capacity 6k --no-remap)
 run "$zeppelin" plan "${on_a[@]}"
 like "$out" "with llama-7b's 32 key/value heads of 128 in bf16, a layer's forward pass sends [0-9.]+ MB between nodes" "a plan's bytes are of the model's heads"
 sent=$(sed -n "s/.*forward pass sends \([0-9.e+]*\) MB between.*/\1/p" <<<"$out")

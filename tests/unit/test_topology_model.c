@@ -429,7 +429,7 @@ START_TEST(view_cores)
     zep_view_free(v);
     v = NULL;
     ck_assert_int_eq(zep_view_new(topo, 1, 7, 1, &v, &err), ZEP_EINVAL);
-    ck_assert_str_eq(err.text, "node 'cpu7' offers 6 devices of 1 rank, 7 are wanted");
+    ck_assert_str_eq(err.text, "node 'cpu7' offers 6 devices, 7 are wanted");
     ck_assert_ptr_null(v);
     zep_topo_free(topo);
 }
@@ -467,9 +467,9 @@ static const struct {
 } bad_view[] = {
     {-1, 0, 1, "-1 nodes are wanted, the topology (synthetic nodes:2 dev:4) has 2"},
     {3, 0, 1, "3 nodes are wanted, the topology (synthetic nodes:2 dev:4) has 2"},
-    {2, 5, 1, "node 'node0' offers 4 devices of 1 rank, 5 are wanted"},
-    {2, 2, 4, "node 'node0' offers 1 device of 4 ranks, 2 are wanted"},
-    {2, 0, 8, "node 'node0' has no devices for so many ranks each"},
+    {2, 5, 1, "node 'node0' offers 4 devices, 5 are wanted"},
+    {2, 2, 4, "node 'node0' offers 1 tensor-parallel group of 4, 2 are wanted"},
+    {2, 0, 8, "node 'node0' has 4 GPUs, fewer than the 8 of a tensor-parallel group (--tp, cluster.tp)"},
     {2, -1, 1, "-1 devices a node in groups of 1: expected 0 or more in groups of at least 1"},
     {2, 1, 0, "1 devices a node in groups of 0: expected 0 or more in groups of at least 1"},
 };
