@@ -406,4 +406,18 @@ ok $? "JSON tells how busy each resource is"
 python3 -c 'import sys; assert float(sys.argv[1]) < 0.95 * float(sys.argv[2]), sys.argv' "$(step_of B:2)" "$(step_of B:2 --no-heads)"
 ok $? "it is predicted to be faster by more than 5 %"
 
+# --- benchmarks that predict: a few cells of the grid, with pictures ---
+run "$top/tests/bench/paper" --zeppelin "$zeppelin" --quick --seeds 1 --svg pictures
+ok "$status" "a part of the paper's grid"
+[ "$status" -eq 0 ] || diag "$err"
+like "$out" 'zeppelin over the best rival of each cell \| 9 \|' "nine cells"
+like "$out" 'zones alone: zeppelin-paper --no-routing --no-remap \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| 3.2 \|' "the ablation beside the paper's figures"
+python3 -c '
+import sys, xml.etree.ElementTree as e
+n = "{http://www.w3.org/2000/svg}"
+bars = [r for r in e.parse("pictures/gains.svg").iter(n + "rect") if r.find(n + "title") is not None]
+assert len(bars) == 3 * 3, len(bars) # three data sets on cluster A, three series
+assert len([r for r in e.parse("pictures/ablation.svg").iter(n + "rect") if r.find(n + "title") is not None]) == 4 * 6 - 2'
+ok $? "its pictures have a bar for each figure"
+
 done_testing
