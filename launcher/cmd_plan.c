@@ -358,6 +358,8 @@ static int load_plan(const char *path, struct zep_plan **plan_out, struct zep_er
     if (rc == ZEP_OK)
         rc = zep_plan_from_json(path, text, len, plan_out, err);
     free(text);
+    if (rc == ZEP_OK && (*plan_out)->unsealed && (rc = zep_plan_prove(*plan_out, err)) < 0)
+        zep_error_prefix(err, "%s", path);
     return rc;
 }
 

@@ -71,7 +71,16 @@ int zep_plan_make(const struct zep_cluster *c, const int64_t *len, int n, const 
 
 int zep_plan_read(const char *name, const char *text, size_t text_size, struct zep_error *err, struct zep_plan **plan_out)
 {
-    return zep_plan_from_json(name, text, text_size, plan_out, err);
+    struct zep_plan *plan;
+    int rc = zep_plan_from_json(name, text, text_size, &plan, err);
+
+    if (rc == ZEP_OK && plan->unsealed && (rc = zep_plan_prove(plan, err)) < 0) {
+        zep_error_prefix(err, "%s", name);
+        zep_plan_free(plan);
+    }
+    if (rc == ZEP_OK)
+        *plan_out = plan;
+    return rc;
 }
 
 int zep_plan_devices(const struct zep_plan *p)

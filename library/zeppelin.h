@@ -83,7 +83,7 @@ int zep_options_set(struct zep_options *options, const char *name, const char *v
 struct zep_plan;
 /* n sequences of len[i] tokens. The error for too small a capacity says what would fit. */
 int zep_plan_make(const struct zep_cluster *cluster, const int64_t *len, int n, const struct zep_options *options, struct zep_error *err, struct zep_plan **plan_out);
-int zep_plan_read(const char *name, const char *text, size_t text_size, struct zep_error *err, struct zep_plan **plan_out); /* JSON, zeppelin-plan(5) */
+int zep_plan_read(const char *name, const char *text, size_t text_size, struct zep_error *err, struct zep_plan **plan_out); /* JSON, zeppelin-plan(5); without its digest it is proved first */
 void zep_plan_free(struct zep_plan *plan);
 int zep_plan_devices(const struct zep_plan *plan);
 int64_t zep_plan_tokens(const struct zep_plan *plan);

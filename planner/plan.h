@@ -97,6 +97,7 @@ struct zep_plan {
     int32_t *dev_slot0;          /* [n_dev + 1] ranges in slot */
     struct zep_plan_slot *slot;  /* [n_member], by device then ring */
     uint64_t digest;
+    int unsealed;           /* read from a file without its digest: written or edited by hand, and to be proved before it is believed */
 };
 
 struct zep_cost;

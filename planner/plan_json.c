@@ -325,6 +325,7 @@ static int read_root(struct reader *r, const json_t *root, struct zep_plan *p)
         return zep_error_prefix(r->err, "%s", r->name);
     if (digest && strtoull(digest, NULL, 16) != p->digest)
         return zep_error_set(r->err, ZEP_EINVAL, "%s: digest '%.40s': the plan's content gives %016" PRIx64 ": the file was changed or damaged", r->name, digest, p->digest);
+    p->unsealed = !digest;
     return ZEP_OK;
 }
 

@@ -271,6 +271,19 @@ printf '%s\n' "$out" >mixed.json
 run "$zeppelin" plan --check mixed.json
 ok "$status" "is proved when it is read back"
 like "$out" "^capacity [0-9]+ to 16384 tokens a device" "and shown"
+# by hand: without the digest a plan is proved whenever it is read
+"$zeppelin" plan --preset A:2 --capacity 10k --dist prolong64k:tokens=128k,seed=2 --method zeppelin-paper --json 2>/dev/null | perl -0pe 's/,\n  "digest".*\n/\n/' >by-hand.json
+run "$zeppelin" plan by-hand.json
+ok "$status" "a plan without its digest that is right"
+perl -pe 's/"capacity_tok": \d+/"capacity_tok": 100/' by-hand.json >edited.json
+run "$zeppelin" plan edited.json
+is "$status" 2 "one that was edited is refused"
+like "$err" "error: edited.json: the plan is wrong: device 0: [0-9]+ tokens in its attention layout, capacity 100" "with what is wrong"
+perl -0pe 's/"members": \[0, 1,/"members": [0, 0,/' by-hand.json >edited.json
+run "$zeppelin" plan --svg edited.svg edited.json
+like "$err" "error: edited.json: the plan is wrong: ring 0: device 0 is a member twice" "a device twice"
+[ ! -e edited.svg ]
+ok $? "and nothing is drawn of it"
 step() { "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method packed-dp,static-cp --csv "$@" 2>slow.err | sed -n 's/^static-cp,\([^,]*\),.*/\1/p'; }
 ok "$(awk -v a="$(step)" -v b="$(step --slow '*=0.5')" 'BEGIN { exit !(a > 0 && b > 1.3 * a && b < 2.01 * a) }'; echo $?)" "all at half their speed: up to twice as long"
 like "$(cat slow.err)" "not all alike: 16 devices with a speed of their own, the slowest at 0.5 of what they should be" "and it is said"
