@@ -41,6 +41,8 @@ struct zep_live {
     char user[64];          /* whose it is, "" not known */
     double submitted, start, end; /* seconds since the epoch, 0 not known; start: of what waits the controller's estimate; end: when its time is over, or was */
     int exit_status;        /* what an ended run that left no outcome ends with; -1 not known */
+    int has_step;           /* step is known: to which the last attempt came, by the backend's word */
+    int64_t step;
 };
 
 struct zep_backend {

@@ -17,6 +17,7 @@
 
 #include "common/arena.h"
 #include "common/buf.h"
+#include "common/clock.h"
 #include "common/encode.h"
 #include "common/fs.h"
 #include "common/log.h"
@@ -161,6 +162,10 @@ static void tell_outcome(const json_t *end, struct zep_live *l)
     json_t *o = json_loads(text_at(end, "message", NULL), 0, NULL);
 
     l->exit_status = (int)json_integer_value(json_object_get(end, "exitCode"));
+    if (json_is_integer(json_object_get(o, "step"))) {
+        l->has_step = 1;
+        l->step = json_integer_value(json_object_get(o, "step"));
+    }
     if (*text_at(o, "cause", NULL))
         snprintf(l->why, sizeof l->why, "%.400s", text_at(o, "cause", NULL));
     else if (*text_at(end, "message", NULL))
@@ -330,9 +335,17 @@ static void selector(const char *name, const char *role, char out[400])
     snprintf(out, 400, "%s=%.127s%s%s%s", ZEP_K8S_OPERATOR_NAME, name, role ? "," : "", role ? ZEP_K8S_OPERATOR_ROLE "=" : "", role ? role : "");
 }
 
-/* The newest launcher pod's name. */
-static int find_launcher(const struct zep_kube *k, const char *name, char pod_out[256], struct zep_error *err)
+static int is_over(const json_t *pod)
 {
+    const char *phase = text_at(pod, "status", "phase");
+
+    return terminated(pod) || !strcmp(phase, "Succeeded") || !strcmp(phase, "Failed");
+}
+
+/* The newest launcher pod's name, and whether it has ended: of an evicted job it may still be at its last checkpoint. */
+static int find_launcher(const struct zep_kube *k, const char *name, char pod_out[256], int *over_out, struct zep_error *err)
+{
+    const json_t *pod;
     char labels[400];
     json_t *pods = NULL;
     int rc;
@@ -340,7 +353,9 @@ static int find_launcher(const struct zep_kube *k, const char *name, char pod_ou
     selector(name, "launcher", labels);
     if ((rc = zep_kube_list(k, "pods", labels, &pods, err)) < 0)
         return rc;
-    snprintf(pod_out, 256, "%s", text_at(json_array_get(pods, json_array_size(pods) ? json_array_size(pods) - 1 : 0), "metadata", "name"));
+    pod = json_array_get(pods, json_array_size(pods) ? json_array_size(pods) - 1 : 0);
+    snprintf(pod_out, 256, "%s", text_at(pod, "metadata", "name"));
+    *over_out = is_over(pod);
     json_decref(pods);
     return *pod_out ? ZEP_OK : zep_error_set(err, ZEP_ENOENT, "MPIJob '%s' has no launcher pod (yet, or any more): `zeppelin status` says how it stands", name);
 }
@@ -373,13 +388,13 @@ static int logs(const struct zep_run *run, int follow, struct zep_error *err)
 {
     char ns[128], name[128], pod[256];
     struct zep_kube k = {0};
-    int rc, pid;
+    int rc, pid, over;
 
     if (!run->n_job)
         return zep_error_set(err, ZEP_ENOENT, "%s: it was never created", run->word);
     split(run->job[run->n_job - 1], ns, name);
     fflush(stdout);
-    if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK && (rc = find_launcher(&k, name, pod, err)) == ZEP_OK && (rc = pid = zep_kube_logs_start(&k, pod, "launcher", follow, 1, err)) >= 0)
+    if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK && (rc = find_launcher(&k, name, pod, &over, err)) == ZEP_OK && (rc = pid = zep_kube_logs_start(&k, pod, "launcher", follow, 1, err)) >= 0)
         rc = zep_kube_logs_wait(pid, 0, err);
     zep_kube_close(&k);
     return rc < 0 ? print_saved(run, name, err) : ZEP_OK;
@@ -401,10 +416,10 @@ static double grace_of(const struct zep_run *run)
 /* A log on its way into the run folder: beside its place until it is whole. */
 struct keeping {
     char *path, *part;
-    int pid, saved; /* pid: of what reads it, 0 none */
+    int pid, saved, over; /* pid: of what reads it, 0 none; over: the launcher has ended, and its log is whole */
 };
 
-static int keep_begin(struct keeping *k, const struct zep_kube *kube, const struct zep_run *run, const char *name, int follow, struct zep_error *err)
+static int keep_begin(struct keeping *k, const struct zep_kube *kube, const struct zep_run *run, const char *name, struct zep_error *err)
 {
     struct zep_buf part = ZEP_BUF_INIT;
     char pod[256];
@@ -417,11 +432,11 @@ static int keep_begin(struct keeping *k, const struct zep_kube *kube, const stru
     zep_buf_printf(&part, "%s.part", k->path);
     if ((rc = zep_buf_steal(&part, &k->part, err)) < 0)
         return rc;
-    if ((rc = find_launcher(kube, name, pod, err)) < 0)
+    if ((rc = find_launcher(kube, name, pod, &k->over, err)) < 0)
         return rc == ZEP_ENOENT ? ZEP_OK : rc; /* it never began, or was cleaned away */
     if ((fd = open(k->part, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666)) < 0)
         return zep_error_set(err, ZEP_EIO, "%s: %s", k->part, strerror(errno));
-    if ((rc = zep_kube_logs_start(kube, pod, "launcher", follow, fd, err)) > 0)
+    if ((rc = zep_kube_logs_start(kube, pod, "launcher", !k->over, fd, err)) > 0)
         k->pid = rc;
     close(fd);
     return rc < 0 ? rc : ZEP_OK;
@@ -459,17 +474,17 @@ static void keep_free(struct keeping *k)
     free(k->part);
 }
 
-/* Deletes the MPIJob; its launcher's log comes to its last line into the folder, where there is one: of one that has ended before, for the pod goes with it. */
-static int remove_job(const struct zep_kube *k, const struct zep_run *run, const char *name, int ended, int now, int *saved_out, struct zep_error *err)
+/* Deletes the MPIJob; its launcher's log comes to its last line into the folder, where there is one: of a launcher that has ended before, for the pod goes with it. */
+static int remove_job(const struct zep_kube *k, const struct zep_run *run, const char *name, int now, int *saved_out, struct zep_error *err)
 {
     struct keeping log;
     struct zep_error e;
     char labels[400];
-    int rc, kept = keep_begin(&log, k, run, name, !ended, &e);
+    int rc, kept = keep_begin(&log, k, run, name, &e);
 
-    if (ended && kept == ZEP_OK)
+    if (log.over && kept == ZEP_OK)
         kept = keep_end(&log, LAST_LOG_S, &e);
-    if (ended && kept < 0 && !now) {
+    if (log.over && kept < 0 && !now) {
         keep_free(&log);
         return zep_error_set(err, ZEP_EUNAVAIL, "MPIJob '%s': its log could not be saved, and nothing is deleted (`zeppelin cancel --now` deletes it without): %s", name, e.text);
     }
@@ -509,7 +524,7 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
         return ZEP_OK;
     }
     if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK)
-        rc = remove_job(&k, run, name, live.life == ZEP_LIFE_ENDED, now, &saved, err);
+        rc = remove_job(&k, run, name, now, &saved, err);
     zep_kube_close(&k);
     if (rc == ZEP_OK)
         snprintf(said_out, size, live.life == ZEP_LIFE_ENDED ? "it had ended: MPIJob %s and its pods are deleted%s" : now ? "MPIJob %s is deleted, its pods at once%s" : "MPIJob %s is deleted; its pods stop with a checkpoint%s",
@@ -518,6 +533,21 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
 }
 
 /* --- the next attempt --- */
+
+/* Two launchers in one run folder would be two runs: the next one is made when no launcher of the one before is at its last checkpoint any more. */
+static int await_end(const struct zep_kube *k, const char *name, double limit_s, struct zep_error *err)
+{
+    double end = zep_clock_now() + limit_s;
+    char pod[256];
+    int over, rc;
+
+    while ((rc = find_launcher(k, name, pod, &over, err)) == ZEP_OK && !over) {
+        if (zep_clock_now() > end)
+            return zep_error_set(err, ZEP_ETIMEDOUT, "pod %s has not ended after %.0f s: no other attempt beside it", pod, limit_s);
+        poll(NULL, 0, 1000);
+    }
+    return rc == ZEP_ENOENT ? ZEP_OK : rc;
+}
 
 int zep_k8s_resubmit(const struct zep_run *run, const struct zep_live *live, char *said_out, size_t size, struct zep_error *err)
 {
@@ -537,7 +567,8 @@ int zep_k8s_resubmit(const struct zep_run *run, const struct zep_live *live, cha
     }
     split(run->job[run->n_job - 1], ns, name);
     if ((rc = zep_runfolder_load_job(run->dir, NULL, 0, &job, err)) < 0 || (rc = zep_precheck_k8s(job, &spec, err)) < 0 || (rc = zep_kube_open(run->cluster, ns, &k, err)) < 0 ||
-        (rc = remove_job(&k, run, name, 1, 0, &saved, err)) < 0 || (rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made, sizeof made, err)) < 0)
+        (rc = remove_job(&k, run, name, 0, &saved, err)) < 0 ||
+        (rc = await_end(&k, name, grace_of(run) + LAST_LOG_S, err)) < 0 || (rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made, sizeof made, err)) < 0)
         goto out;
     snprintf(said_out, size, "next attempt: MPIJob %s", made);
     rc = 1;

@@ -1,6 +1,7 @@
 #include "config.h"
 #include "launcher/launcher.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +30,8 @@ static const struct cli cli = {
 /* Again as long as the run was stopped or lost, but not without a step since the last time. */
 static int wait_on(const char *word, int resubmit, int *status_out, struct zep_error *err)
 {
-    char said[400], before[300] = "";
+    int64_t before = -1;
+    char said[400];
     int rc, again;
 
     do {
@@ -42,11 +44,11 @@ static int wait_on(const char *word, int resubmit, int *status_out, struct zep_e
         rc = zep_run_wait_live(run, 0, &live, status_out, err);
         if (rc == ZEP_OK && resubmit && run->backend == &zep_backend_k8s) {
             *said = '\0';
-            if (*before && !strcmp(before, live.why))
-                snprintf(said, sizeof said, "no other attempt: it ended as the one before, \"%.300s\"", live.why);
+            if (live.has_step && live.step <= before)
+                snprintf(said, sizeof said, "no other attempt: it came no further than the one before, to step %" PRId64, before);
             else
                 rc = again = zep_k8s_resubmit(run, &live, said, sizeof said, err);
-            snprintf(before, sizeof before, "%.299s", live.why);
+            before = live.has_step ? live.step : before;
             if (*said && rc >= 0)
                 zep_log(ZEP_LOG_INFO, "%s", said);
         }

@@ -166,6 +166,36 @@ like "$(cat "$dir/launcher-zep-r2.log")" "a line of zep-r2-launcher-xyz12" "its 
 run "$zeppelin" logs "$id"
 like "$out" "a line of zep-r2-launcher-xyz12" "which is shown from then on"
 
+# --- the next attempt: not beside a launcher that is at its last checkpoint, and not when the one before came no further ---
+run "$zeppelin" k8s --apply --set name=ev job.yaml
+ev=$(echo runs/ev-*)
+evicted=", {'type': 'Failed', 'status': 'True', 'reason': 'MPIJobEvicted', 'message': '1/2 workers are evicted'}"
+lost="o['status']['containerStatuses'] = [{'state': {'terminated': {'exitCode': 76, 'message': '{\"format\": \"zeppelin-outcome/1.0\", \"step\": 5, \"cause\": \"lost\"}'}}}]"
+condition ev "$evicted"
+pod ev-launcher-aaaaa launcher Running
+k slow-gc
+"$zeppelin" wait --resubmit "$ev" 2>wait.err &
+waiter=$!
+for _ in $(seq 100); do [ -e cluster/mpijobs.train.ev.json ] || break; sleep 0.1; done
+sleep 1.5
+[ ! -e cluster/mpijobs.train.ev-r2.json ]
+ok $? "no attempt beside a launcher that has not ended"
+pod ev-launcher-aaaaa launcher Failed "$lost"
+for _ in $(seq 100); do [ -e cluster/mpijobs.train.ev-r2.json ] && break; sleep 0.1; done
+ok "$([ -e cluster/mpijobs.train.ev-r2.json ]; echo $?)" "then there is one"
+pod ev-r2-launcher-bbbbb launcher Failed "$lost"
+condition ev-r2 "$evicted"
+for _ in $(seq 300); do [ -e cluster/mpijobs.train.ev-r3.json ] && break; sleep 0.1; done
+pod ev-r3-launcher-ccccc launcher Failed "$lost"
+condition ev-r3 "$evicted"
+wait $waiter
+is $? 76 "an attempt that came no further is the last one"
+like "$(cat wait.err)" "no other attempt: it came no further than the one before, to step 5" "and that is said"
+[ ! -e cluster/mpijobs.train.ev-r4.json ]
+ok $? "there is none after it"
+k ok
+rm cluster/*.ev*
+
 # --- stopped ---
 run "$zeppelin" k8s --apply --set name=other job.yaml
 condition other ", {'type': 'Running', 'status': 'True'}"
