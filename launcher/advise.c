@@ -97,31 +97,32 @@ static int add_nodes(struct zep_advice *v, const struct zep_predict_args *a, int
     struct zep_setting ask = {.n_node = n_node};
     struct zep_advice_setting s = {.n_node = n_node};
     struct zep_view *view;
-    int64_t average, fit;
+    struct zep_capacity k = {0};
+    int64_t average = 0;
     int rc = zep_ground_view(&v->ground, a, &ask, &view, err);
 
     if (rc < 0)
         return rc;
     s.n_dev = view->n_dev;
-    zep_view_free(view);
     average = (v->max_token + s.n_dev - 1) / s.n_dev;
-    fit = zep_cost_fit_tokens(&v->ground.cost, s.n_dev);
-    if (fit < average) {
-        snprintf(s.why, sizeof s.why, "memory holds %" PRId64 " tokens a device beside the model's state, the fullest batch has %" PRId64, fit, average);
-        add_setting(v, s);
-        return ZEP_OK;
-    }
-    for (int i = 0; i < 4; i++) {
-        double want = slacks[i] * (double)average;
-
-        s.capacity = slacks[i] > 0 ? (int64_t)want + ((double)(int64_t)want < want) : fit;
+    for (int i = 0; i < 4 && rc == ZEP_OK; i++) {
+        rc = zep_capacity_choose(&v->ground.cost, view, v->max_token, 0, slacks[i] > 0 ? slacks[i] : 1, &k, err);
+        free(k.dev);
+        if (rc < 0)
+            break;
+        if (!k.fits) {
+            snprintf(s.why, sizeof s.why, "memory holds %" PRId64 " tokens a device beside the model's state, the fullest batch has %" PRId64, k.most_fit, average);
+            add_setting(v, s);
+            break;
+        }
+        s.capacity = slacks[i] > 0 ? k.tok : k.most_fit; /* where memories differ, large devices have the slack of small ones, too */
         s.capacity = s.capacity > v->max_token ? v->max_token : s.capacity;
-        s.is_memory = s.capacity >= fit;
-        s.capacity = s.is_memory ? fit : s.capacity;
+        s.is_memory = s.capacity >= k.most_fit;
         s.slack = (double)s.capacity / (double)average;
         add_setting(v, s);
     }
-    return ZEP_OK;
+    zep_view_free(view);
+    return rc;
 }
 
 /* What a step consists of: what is not computing is standing still, for transfers as far as the simulator says so. */
@@ -158,7 +159,10 @@ static void add_row(const struct zep_comparison *c, const struct zep_prediction 
         return;
     }
     cell->step_s[batch] = r->sim->step_s;
-    cell->mem_bytes = r->sim->mem_bytes > cell->mem_bytes ? r->sim->mem_bytes : cell->mem_bytes;
+    if (!(cell->mem_limit > 0) || r->sim->mem_bytes * cell->mem_limit > cell->mem_bytes * r->sim->mem_limit) { /* of the device that is fullest */
+        cell->mem_bytes = r->sim->mem_bytes;
+        cell->mem_limit = r->sim->mem_limit;
+    }
     add_parts(c, r->sim, cell->part_s);
 }
 

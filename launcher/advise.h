@@ -19,7 +19,7 @@ struct zep_advice_cell { /* a method in a setting, over all batches */
     double mean_step_s;         /* 0: it cannot serve all batches, and why */
     double node_s_token;        /* nodes x seconds / tokens */
     double part_s[ZEP_N_LIMIT_PART]; /* what steps consist of, summed over batches: computing; standing still for transfers between and inside nodes; uneven shares */
-    double mem_bytes;
+    double mem_bytes, mem_limit; /* of the device that needs most of what it has */
     char why[300];
 };
 

@@ -263,7 +263,7 @@ int zep_advice_to_text(const struct zep_advice *v, const struct zep_predict_args
     put_documents(v, a, &l, b);
     zep_buf_printf(b, "\nrecommended: method %s, capacity %" PRId64 " tokens a device (%.2f x the average%s), %d node%s with %d devices\n", v->method[v->best_method], s->capacity, s->slack, s->is_memory ? ", what memory holds" : "", s->n_node,
                    plural(s->n_node), s->n_dev);
-    zep_buf_printf(b, "  step %.1f ms, %.0f tokens/s/device, %.2f node-hours for 1e9 tokens, %.1f of %.1f GB a %s\n", 1e3 * c->mean_step_s, tokens_s_dev(v, s, c), node_hours(c), c->mem_bytes / gb, v->ground.cost.mem_bytes / gb,
+    zep_buf_printf(b, "  step %.1f ms, %.0f tokens/s/device, %.2f node-hours for 1e9 tokens, %.1f of %.1f GB a %s\n", 1e3 * c->mean_step_s, tokens_s_dev(v, s, c), node_hours(c), c->mem_bytes / gb, c->mem_limit / gb,
                    v->ground.cost.tp > 1 ? "GPU" : "device");
     put_idle(v, b);
     put_gains(v, b);

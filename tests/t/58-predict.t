@@ -197,6 +197,21 @@ python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["batch_t
 python3 -c 'import json; j = json.load(open("single.json")); print(j["tokens"], j["methods"][0]["step_s"])' >want
 is "$(sed 's/.*, \([0-9]*\)\] \([^ ]*\) .*/\1 \2/' seen)" "$(cat want)" "the second batch is step 1 of the data set"
 
+# memories that differ: capacities that the devices together hold, and the memory of the one that is fullest
+cat >small.yaml <<'YAML'
+format: zeppelin-topology/1.0
+nodes:
+- id: h0
+  nics: [{key: nic0, bandwidth: 50GB/s}]
+  devices: [{key: gpu0, model: NVIDIA H100 80GB HBM3, memory: 80GB, bandwidth: 450GB/s}, {key: gpu1, model: NVIDIA H100 80GB HBM3, memory: 80GB, bandwidth: 450GB/s}]
+- id: a[0-1]
+  nics: [{key: nic0, bandwidth: 50GB/s}]
+  devices: [{key: gpu0, model: NVIDIA A100-SXM4-40GB, memory: 40GB, bandwidth: 300GB/s}, {key: gpu1, model: NVIDIA A100-SXM4-40GB, memory: 40GB, bandwidth: 300GB/s}]
+YAML
+run "$zeppelin" advise --from small.yaml --model llama-3b --dist arxiv:tokens=32k,seed=5,max=8k --steps 2
+ok "$status" "most devices hold less than the average, the others have room"
+like "$out" "GB a device" "and their memory is told"
+like "$(sed -n 's/.*node-hours for 1e9 tokens, //p' out)" "^[0-9.]+ of (40|80)[.]0 GB a device" "with the limit of the fullest"
 bad "--steps: '65'" advise --preset A:4 "${base[@]}" --steps 65
 bad "--lengths is one batch" advise --preset A:4 --model llama-7b --lengths equal --steps 2
 bad "no workload" advise --preset A:4 --model llama-7b
