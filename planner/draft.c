@@ -297,7 +297,7 @@ int zep_plan_from_draft(const struct zep_view *view, const int64_t *len, const s
     if ((rc = make_rings(view, draft, plan, ring_of, err)) < 0)
         goto err_plan;
     fill_rings(draft, len, ring_of, plan);
-    if ((rc = zep_plan_route(view, routing, opts->max_proxies, plan, err)) < 0 || (rc = zep_plan_derive_attn(plan, err)) < 0)
+    if ((rc = zep_plan_route(view, opts, routing, plan, err)) < 0 || (rc = zep_plan_derive_attn(plan, err)) < 0)
         goto err_plan;
     if (opts->remap && (rc = remap(view, opts, draft, plan, err)) < 0)
         goto err_plan;

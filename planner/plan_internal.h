@@ -65,8 +65,9 @@ void zep_ring_rows(const struct zep_plan *plan, int ring, int64_t *rows);
 /* plan.c: slots and tokens of the attention layout (indices must be in range). */
 int zep_plan_derive_attn(struct zep_plan *plan, struct zep_error *err);
 
-/* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. */
-int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err);
+/* routing.c: fills hop and proxy of all rings between nodes, which are complete otherwise. Each hop has a pair of proxies for every NIC that both nodes have, at most opts->max_proxies; plans of the method zeppelin
+ * that are made by cost have so many of these that a block's hop takes the least time. */
+int zep_plan_route(const struct zep_view *view, const struct zep_plan_opts *opts, int routing, struct zep_plan *plan, struct zep_error *err);
 /* What a remap minimises (docs/remapping.md): the largest cost over senders (the paper's), or the largest time over senders, receivers and NICs (ours). */
 enum zep_remap_objective { ZEP_REMAP_SENDERS, ZEP_REMAP_LINKS, ZEP_REMAP_INSIDE }; /* inside: as links, but what a node can even out by itself does not cross, though it might be faster: nodes do not wait for each other */
 /* remap.c: fills the moves for attention layouts of attn_tok[d] tokens. ZEP_REMAP_LINKS for plans of the method zeppelin, ZEP_REMAP_SENDERS for others. */

@@ -1,10 +1,12 @@
-/* Routing of the hops between nodes (design, section 7): one pair of proxies for each NIC that both nodes have. */
+/* Routing of the hops between nodes (design, section 7): one pair of proxies for each NIC that both nodes have, or as many of them as is fastest. */
 #include "config.h"
 #include "planner/plan_internal.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/arena.h"
+#include "planner/estimate.h"
 
 /* The devices of all nodes by NIC; NICs without devices and devices without NICs are left out. */
 struct nic_table {
@@ -78,14 +80,64 @@ static void choose(const struct zep_view *view, struct nic_table *t, int dev, in
     }
 }
 
-static int n_path(const struct zep_view *view, const struct nic_table *t, int from, int to, int routing, int max_proxies)
+/* The k-th pair's NICs: the slower one. 0: a bandwidth is not known. */
+static double pair_bw(const struct zep_view *view, const struct nic_table *t, int from, int to, int k)
+{
+    int end[] = {from, to};
+    double bw[2];
+
+    for (int i = 0; i < 2; i++) {
+        int first = t->node_nic0[view->dev_node[end[i]]], n = t->node_nic0[view->dev_node[end[i]] + 1] - first, own = 0;
+
+        while (t->nic[first + own] != view->dev_nic[end[i]])
+            own++;
+        bw[i] = view->nic_bw[t->nic[first + (own + k) % n]];
+    }
+    return bw[0] < bw[1] ? bw[0] : bw[1];
+}
+
+/* How many of x pairs carry a block of so many bytes in the least time: to the proxies over the sender's port, over the NICs, from the proxies over the receiver's port, one after the other. */
+static int cheapest(const struct zep_view *view, const struct nic_table *t, const struct zep_cost *c, int from, int to, int x, double bytes)
+{
+    double port = zep_estimate_port(c, view), slowest = 0, least = 0;
+    int best = x;
+
+    for (int k = 1; k <= x; k++) {
+        double bw = pair_bw(view, t, from, to, k - 1), s;
+
+        slowest = k == 1 || bw < slowest ? bw : slowest;
+        if (!(slowest > 0 && port > 0))
+            return x;
+        s = bytes / k / slowest + (k > 1 ? 2 * (bytes * (k - 1) / k / port + view->dev_latency_s + c->launch_s) : 0);
+        if (k == 1 || s < least) {
+            least = s;
+            best = k;
+        }
+    }
+    return best;
+}
+
+/* bytes: of a block, forward; 0: not by cost. */
+static int n_path(const struct zep_view *view, const struct nic_table *t, const struct zep_plan_opts *opts, int from, int to, double bytes)
 {
     int a = view->dev_node[from], b = view->dev_node[to];
     int na = t->node_nic0[a + 1] - t->node_nic0[a], nb = t->node_nic0[b + 1] - t->node_nic0[b], x = na < nb ? na : nb;
 
-    if (!routing || view->dev_nic[from] < 0 || view->dev_nic[to] < 0)
+    if (view->dev_nic[from] < 0 || view->dev_nic[to] < 0)
         return 1;
-    return max_proxies > 0 && x > max_proxies ? max_proxies : x;
+    x = opts->max_proxies > 0 && x > opts->max_proxies ? opts->max_proxies : x;
+    return bytes > 0 && x > 1 ? cheapest(view, t, opts->cost, from, to, x, bytes) : x;
+}
+
+static double block_bytes(const struct zep_plan *plan, const struct zep_plan_ring *r, const struct zep_plan_opts *opts)
+{
+    double rows = 0;
+
+    if (!opts->cost || strcmp(plan->method, "zeppelin") != 0)
+        return 0;
+    for (int i = 0; i < r->n_seq; i++)
+        rows += (double)plan->seq[plan->ring_seq[r->seq0 + i]].len;
+    return rows / r->n_member * opts->cost->kv_row;
 }
 
 static int crosses(const struct zep_view *view, const struct zep_plan *plan, const struct zep_plan_ring *r, int m, int *from_out, int *to_out)
@@ -96,12 +148,13 @@ static int crosses(const struct zep_view *view, const struct zep_plan *plan, con
 }
 
 /* Runs over all hops between nodes (of single rings; others send straight); with plan->hop set it fills, else it counts. */
-static void route(const struct zep_view *view, struct nic_table *t, int routing, int max_proxies, struct zep_plan *plan)
+static void route(const struct zep_view *view, struct nic_table *t, const struct zep_plan_opts *opts, int routing, struct zep_plan *plan)
 {
     int n_hop = 0, n_proxy = 0, from, to;
 
     for (int i = 0; i < plan->n_ring; i++) {
         struct zep_plan_ring *r = &plan->ring[i];
+        double bytes = block_bytes(plan, r, opts);
 
         r->hop0 = n_hop;
         for (int m = 0; m < r->n_member && r->zone == ZEP_ZONE_INTER && r->form == ZEP_FORM_SINGLE && !r->heads; m++) {
@@ -109,7 +162,7 @@ static void route(const struct zep_view *view, struct nic_table *t, int routing,
 
             if (!crosses(view, plan, r, m, &from, &to))
                 continue;
-            x = n_path(view, t, from, to, routing, max_proxies);
+            x = routing ? n_path(view, t, opts, from, to, bytes) : 1;
             if (plan->hop) {
                 plan->hop[n_hop] = (struct zep_plan_hop){m, n_proxy, x};
                 plan->proxy[n_proxy] = (struct zep_plan_proxy){from, to};
@@ -127,20 +180,20 @@ static void route(const struct zep_view *view, struct nic_table *t, int routing,
     plan->n_proxy = n_proxy;
 }
 
-int zep_plan_route(const struct zep_view *view, int routing, int max_proxies, struct zep_plan *plan, struct zep_error *err)
+int zep_plan_route(const struct zep_view *view, const struct zep_plan_opts *opts, int routing, struct zep_plan *plan, struct zep_error *err)
 {
     struct nic_table t;
     int rc;
 
     if ((rc = table_make(view, &t, err)) < 0)
         return rc;
-    route(view, &t, routing, max_proxies, plan);
+    route(view, &t, opts, routing, plan);
     plan->hop = zep_calloc((size_t)plan->n_hop + 1, sizeof *plan->hop);
     plan->proxy = zep_calloc((size_t)plan->n_proxy + 1, sizeof *plan->proxy);
     if (!plan->hop || !plan->proxy)
         rc = zep_error_nomem(err, "routing");
     else
-        route(view, &t, routing, max_proxies, plan);
+        route(view, &t, opts, routing, plan);
     table_free(&t);
     return rc;
 }

@@ -10,6 +10,8 @@
 #include "common/arena.h"
 #include "common/fs.h"
 #include "common/rng.h"
+#include "planner/check.h"
+#include "planner/cost.h"
 #include "planner/dataset.h"
 #include "planner/plan.h"
 #include "planner/plan_internal.h"
@@ -42,6 +44,57 @@ START_TEST(chunks)
                     ck_assert_int_eq(zep_member_tokens(len, g, rot, m), size[m] + size[2 * g - 1 - m]);
                 ck_assert_int_eq(zep_rot_next(len, g, rot), (rot + len % (2 * g)) % (2 * g));
             }
+}
+END_TEST
+
+/* How many proxies a hop gets by cost: two nodes of four devices and four NICs, one sequence over all devices in a single ring; a block is 1 MB. */
+static const struct {
+    const char *what;
+    double port_bw, nic_bw[4], latency_s; /* NICs of the second node */
+    int max_proxies, want;
+} paths[] = {
+    {"ports are fast: all four", 200e9, {25e9, 25e9, 25e9, 25e9}, 0, 0, 4},
+    {"ports are no faster than NICs: straight", 25e9, {25e9, 25e9, 25e9, 25e9}, 0, 0, 1},
+    {"twice through a port takes what a NIC saves: straight", 49e9, {25e9, 25e9, 25e9, 25e9}, 0, 0, 1},
+    {"the last NIC is slow: three", 200e9, {25e9, 25e9, 25e9, 2e9}, 0, 0, 3},
+    {"no more than asked for", 200e9, {25e9, 25e9, 25e9, 25e9}, 0, 2, 2},
+    {"the way to the proxies takes longer than the block: straight", 200e9, {25e9, 25e9, 25e9, 25e9}, 1e-3, 0, 1},
+    {"a bandwidth is not known: all", 200e9, {25e9, 25e9, 25e9, 0}, 0, 0, 4},
+};
+
+START_TEST(proxies_by_cost)
+{
+    struct zep_cost cost = {.kv_row = 1e6 / 1024, .tp = 1};
+    struct zep_plan_opts opts = ZEP_PLAN_OPTS_DEFAULT;
+    struct zep_view *view = make_view(2, 4, 4);
+    int32_t all[] = {0, 1, 2, 3, 4, 5, 6, 7};
+    struct zep_draft draft;
+    struct zep_plan *plan;
+    struct zep_error err = {0};
+    const int64_t len = 8192;
+
+    for (int d = 0; d < 8; d++)
+        view->dev_bw[d] = paths[_i].port_bw;
+    for (int c = 0; c < 8; c++)
+        view->nic_bw[c] = c < 4 ? 25e9 : paths[_i].nic_bw[c - 4];
+    view->dev_latency_s = paths[_i].latency_s;
+    opts.capacity_tok = 1024;
+    opts.max_proxies = paths[_i].max_proxies;
+    opts.cost = &cost;
+    opts.remap = 0;
+    ck_assert_int_eq(zep_draft_init(&draft, 1, &err), ZEP_OK);
+    zep_draft_place(&draft, 0, len, zep_sets_get(&draft.sets, all, 8, &err));
+    ck_assert_msg(zep_plan_from_draft(view, &len, &opts, 1, &draft, &plan, &err) == ZEP_OK, "%s", err.text);
+    ck_assert_int_eq(plan->n_hop, 2);
+    ck_assert_msg(plan->hop[0].n_proxy == paths[_i].want, "%s: %d", paths[_i].what, plan->hop[0].n_proxy); /* from device 3 to 4: NICs 3, 0, 1, 2 of the first node, 0, 1, 2, 3 of the second */
+    ck_assert_msg(zep_plan_check(plan, &len, 1, NULL, NULL, &err) == ZEP_OK, "%s", err.text);
+    zep_plan_free(plan);
+    opts.method = "zeppelin-paper"; /* as published: always all */
+    ck_assert_int_eq(zep_plan_from_draft(view, &len, &opts, 1, &draft, &plan, &err), ZEP_OK);
+    ck_assert_int_eq(plan->hop[0].n_proxy, paths[_i].max_proxies ? paths[_i].max_proxies : 4);
+    zep_plan_free(plan);
+    zep_draft_free(&draft);
+    test_view_free(view);
 }
 END_TEST
 
@@ -814,6 +867,7 @@ int main(void)
 
     tcase_set_timeout(t, 120);
     tcase_add_test(t, chunks);
+    tcase_add_loop_test(t, proxies_by_cost, 0, (int)(sizeof paths / sizeof paths[0]));
     tcase_add_test(t, zones);
     tcase_add_test(t, quadratic_loads);
     tcase_add_test(t, even_loads);
