@@ -23,13 +23,17 @@ static int fits(const struct zep_sweep_row *r)
     return r->mem_bytes <= r->mem_limit;
 }
 
+/* The fastest of what memory holds; where it holds none, of all. */
 static const struct zep_sweep_row *best_of(const struct zep_sweep *s, const struct zep_sweep_point *p)
 {
     const struct zep_sweep_row *best = NULL;
 
-    for (int m = 0; m < s->n_method; m++)
-        if (p->row[m].step_s > 0 && (!best || p->row[m].step_s < best->step_s))
-            best = &p->row[m];
+    for (int m = 0; m < s->n_method; m++) {
+        const struct zep_sweep_row *r = &p->row[m];
+
+        if (r->step_s > 0 && (!best || fits(r) > fits(best) || (fits(r) == fits(best) && r->step_s < best->step_s)))
+            best = r;
+    }
     return best;
 }
 

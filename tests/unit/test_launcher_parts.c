@@ -16,6 +16,43 @@
 #include "launcher/report.h"
 #include "launcher/runfolder.h"
 #include "launcher/sbatch.h"
+#include "launcher/sweep.h"
+
+/* The best at a point of a sweep is one that memory holds, where there is any. */
+START_TEST(sweep_best)
+{
+    static const struct {
+        double step_s[3], mem[3];
+        const char *best;
+    } table[] = {{{3, 2, 1}, {10, 10, 10}, "c"}, {{3, 2, 1}, {10, 10, 11}, "b"}, {{3, 2, 1}, {10, 11, 12}, "a"}, {{3, 2, 1}, {12, 11, 11}, "c"}, {{1, 0, 2}, {11, 0, 9}, "c"}};
+
+    for (size_t i = 0; i < sizeof table / sizeof table[0]; i++) {
+        struct zep_sweep_point point = {.n_dev = 8, .n_node = 1};
+        struct zep_sweep *s = calloc(1, sizeof *s);
+        struct zep_buf b = ZEP_BUF_INIT;
+        char want[32];
+
+        ck_assert_ptr_nonnull(s);
+        s->n_axis = s->n_point = 1;
+        s->axis[0].n = 1;
+        strcpy(s->axis[0].text[0], "7");
+        s->point = &point;
+        for (s->n_method = 0; s->n_method < 3; s->n_method++) {
+            struct zep_sweep_row *r = &point.row[s->n_method];
+
+            snprintf(s->method[s->n_method], sizeof s->method[0], "%c", 'a' + s->n_method);
+            r->step_s = table[i].step_s[s->n_method];
+            r->mem_bytes = table[i].mem[s->n_method];
+            r->mem_limit = 10;
+        }
+        ck_assert_int_eq(zep_sweep_to_text(s, &b, NULL), ZEP_OK);
+        snprintf(want, sizeof want, "  %-14s", table[i].best);
+        ck_assert_msg(strstr(strstr(b.data, "\n7"), want) != NULL, "%zu: %s", i, b.data);
+        zep_buf_free(&b);
+        free(s);
+    }
+}
+END_TEST
 
 START_TEST(postmortem)
 {
@@ -214,6 +251,7 @@ int main(void)
     SRunner *run;
     int failed;
 
+    tcase_add_test(t, sweep_best);
     tcase_add_test(t, postmortem);
     tcase_add_test(t, batch_script);
     tcase_add_test(t, ngrams);
