@@ -20,7 +20,7 @@ static int64_t seed_of(const char *dist)
     return seed;
 }
 
-/* Batch k: the next step of a data set, the next seed of a distribution. */
+/* Batch k: the next step of an epoch, the next seed of a distribution. */
 static int load_batch(const struct zep_predict_args *a, int k, struct zep_workload **out, struct zep_error *err)
 {
     struct zep_problem_args w = a->problem;
@@ -28,7 +28,7 @@ static int load_batch(const struct zep_predict_args *a, int k, struct zep_worklo
     int rc;
 
     w.step += k;
-    if (w.dist && k) {
+    if (w.dist && k && !w.tokens) {
         zep_buf_printf(&b, "%s,seed=%" PRId64, w.dist, seed_of(w.dist) + k); /* of a key that is said twice, the last holds */
         if ((rc = zep_buf_ok(&b, err)) < 0)
             goto out;
@@ -224,7 +224,7 @@ static int choose(struct zep_advice *v, struct zep_error *err)
             return zep_error_set(err, ZEP_EINVAL, "no method fits with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].cell[m].why);
     if (v->setting[0].capacity) /* memory is not why */
         return zep_error_set(err, ZEP_EINVAL, "nothing can be predicted with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
-    return zep_error_set(err, ZEP_EINVAL, "nothing fits with %d node%s: %s: more nodes, more tensor parallelism (--tp), --recompute or fewer tokens", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
+    return zep_error_set(err, ZEP_EINVAL, "nothing fits with %d node%s: %s: more nodes, more tensor parallelism (--tp), --recompute or fewer tokens (a run divides such a step into micro-steps of what memory holds: --tokens N of one micro-step advises for these)", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
 }
 
 /* The longest document's share of its batch's attention, at most over the batches. */

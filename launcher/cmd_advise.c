@@ -27,7 +27,7 @@ static const struct cli cli = {
     ZEP_PROBLEM_HELP
     "\n"
     "Prediction:\n"
-    "  --steps K          batches: K steps of a data set, K seeds of a distribution (default 8, at most 64)\n"
+    "  --steps K          batches: K steps of an epoch, K seeds of a distribution (default 8, at most 64)\n"
     ZEP_MODEL_HELP
     "  --methods LIST     methods to choose from, divided by commas (default: all)\n"
     "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
@@ -84,8 +84,8 @@ static int parse(int argc, char **argv, struct args *a)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
     if ((complaint = zep_predict_complaint(&a->p)))
         return zep_cli_usage(&cli, "%s", complaint);
-    if (a->p.problem.lengths && a->steps > 1)
-        return zep_cli_usage(&cli, "--steps '%d': --lengths is one batch: expected --dist or --data", (int)a->steps);
+    if (a->p.problem.lengths && !a->p.problem.tokens && a->steps > 1)
+        return zep_cli_usage(&cli, "--steps '%d': --lengths is one batch: --tokens, the tokens of a step, makes it the documents of an epoch", (int)a->steps);
     return -1;
 }
 
@@ -99,7 +99,7 @@ int cmd_advise(int argc, char **argv)
 
     if ((rc = parse(argc, argv, &a)) >= 0)
         return rc;
-    if ((rc = zep_advice_make(&a.p, a.p.problem.lengths ? 1 : a.steps ? (int)a.steps : 8, &v, &err)) == ZEP_OK)
+    if ((rc = zep_advice_make(&a.p, a.p.problem.lengths && !a.p.problem.tokens ? 1 : a.steps ? (int)a.steps : 8, &v, &err)) == ZEP_OK)
         rc = a.json ? zep_advice_to_json(&v, &b, &err) : zep_advice_to_text(&v, &a.p, &b, &err);
     if (rc == ZEP_OK)
         rc = zep_cli_write(a.out, &b, &err);

@@ -383,6 +383,7 @@ static int explain(const struct args *a, struct zep_comparison *c, struct zep_bu
     if (a->json)
         return to_json(c, r, what, b, err);
     zep_buf_printf(b, "%s: %d sequences, %" PRId64 " tokens on %d devices in %d nodes, capacity %" PRId64 "\n\n", r->plan->method, r->plan->n_seq, r->plan->n_token, r->plan->n_dev, r->plan->n_node, c->capacity);
+    zep_comparison_put_micro(c, b);
     put_places(c, r, b);
     put_thresholds(c, b);
     if ((rc = put_bounds(c, r, b, err)) < 0)

@@ -64,8 +64,7 @@ static const struct cli cli = {
     "\n"
     "Steps:\n"
     "  --steps K          K steps from --step on: documents, tokens, longest, pairs; with --capacity each is\n"
-    "                     planned, with --model its time is predicted; --dist and --lengths are then the\n"
-    "                     documents of an epoch, and --tokens N the tokens of a step\n"
+    "                     planned, with --model its time is predicted\n"
     "  --window W         documents of W steps in a row are dealt out together (plan.window; default 1)\n"
     "  --compose NAME     balance (default): steps of equal attention work; alike: of like lengths\n"
     "\n"
@@ -291,8 +290,8 @@ static int choose_micro(const struct args *a, const struct zep_view *view, const
 
     *first = 0;
     *n = w->n;
-    if (!a->problem.data)
-        return a->micro ? zep_error_set(err, ZEP_EINVAL, "--micro-step: only a batch of a data set is divided into micro-steps") : ZEP_OK;
+    if (!zep_problem_is_epoch(&a->problem))
+        return a->micro ? zep_error_set(err, ZEP_EINVAL, "--micro-step: only a batch of an epoch (--tokens) is divided into micro-steps") : ZEP_OK;
     if ((rc = zep_micro_split(w->len, w->n, hold_of(a, view), &start, &n_micro, err)) < 0)
         return rc;
     if (a->micro >= n_micro) {

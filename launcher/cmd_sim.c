@@ -186,6 +186,8 @@ static int put_table(const struct zep_comparison *c, int csv, struct zep_buf *b,
             zep_buf_printf(b, "%-18s %8.1fms %12.0f %8s %8s %9.2f %9.3g %9.3g %7.1fGB%s\n", name, 1e3 * r->sim->step_s, r->sim->tokens_s_dev, te, best, zep_imbalance(c, r), zep_step_bytes(c, r, 0) / 1e9, zep_step_bytes(c, r, 1) / 1e9,
                            r->sim->mem_bytes / c->cost.tp / 1e9, r->sim->mem_bytes > r->sim->mem_limit ? " (too much)" : "");
     }
+    if (!csv)
+        zep_comparison_put_micro(c, b);
     if (!csv && rival)
         zep_buf_printf(b, "best rival: %s; imbalance: the busiest device's computing over the mean\n", rival->method);
     return zep_buf_ok(b, err);
@@ -233,6 +235,7 @@ static int put_detail(const struct zep_comparison *c, const struct zep_predictio
     zep_buf_printf(b, "%s: step %.2f ms, %.0f tokens/s/device\n", r->method, 1e3 * s->step_s, s->tokens_s_dev);
     zep_buf_printf(b, "  %d layers %.2f ms, output head %.2f ms, gradients and parameters that nothing hides %.2f ms, optimizer %.2f ms\n", c->cost.model.n_layer, 1e3 * s->layers_s, 1e3 * s->head_s, 1e3 * s->exchange_s,
                    1e3 * s->optimizer_s);
+    zep_comparison_put_micro(c, b);
     for (int pass = 0; pass < 2 && rc == ZEP_OK; pass++) {
         put_pass(c, r, pass, b);
         zep_buf_puts(b, "  critical path: ");

@@ -134,7 +134,7 @@ static int choose_capacity(const struct zep_predict_args *a, struct zep_comparis
         return zep_error_set(err, ZEP_EINVAL, "%s", why);
     if (*why)
         return zep_error_set(err, ZEP_EINVAL,
-                             "memory holds %s tokens a device of %s beside the model's state (%.1f GB a %s), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens; --capacity predicts it all the same",
+                             "memory holds %s tokens a device of %s beside the model's state (%.1f GB a %s), the batch has %" PRId64 ": more devices, more tensor parallelism (--tp), --recompute or fewer tokens (--tokens N takes the workload as documents of an epoch and predicts a micro-step of what memory holds); --capacity predicts it all the same",
                              fit, c->cost.engine.name, (c->cost.model.n_layer * c->cost.layer_params + c->cost.other_params) * (c->cost.state_bytes + c->cost.optim_bytes / c->view->n_dev) / c->cost.tp / 1e9, c->cost.tp > 1 ? "GPU" : "device", average);
     if (c->least_fit < c->fit)
         zep_log(ZEP_LOG_INFO, "capacity %" PRId64 " tokens a device: %.2f x the average; memory holds %" PRId64 " on the smallest devices, which hold no more, and %" PRId64 " on the largest", c->capacity, (double)c->capacity / (double)average,
@@ -190,6 +190,47 @@ static int predict(const struct zep_predict_args *a, struct zep_comparison *c, s
     return rc;
 }
 
+/* A run divides a step that the devices cannot hold into micro-steps: what is predicted is then the first of them. */
+static int take_micro(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
+{
+    struct zep_workload *w = c->work;
+    struct zep_capacity k;
+    int64_t hold = 0, longest = 0;
+    int *first, n_micro, rc = zep_capacity_choose(&c->cost, c->view, w->n_token, a->capacity, a->slack, &k, err);
+
+    c->n_micro = 1;
+    if (rc < 0)
+        return rc;
+    for (int d = 0; d < c->view->n_dev && a->capacity; d++)
+        hold += k.dev ? k.dev[d] : k.tok;
+    hold = a->capacity ? hold : k.all_fit;
+    free(k.dev);
+    if (!zep_problem_is_epoch(&a->problem) || w->n_token <= hold || (!a->capacity && k.least_fit < 1))
+        return ZEP_OK;
+    for (int i = 0; i < w->n; i++)
+        longest = w->len[i] > longest ? w->len[i] : longest;
+    if (longest > hold && !a->capacity)
+        return zep_error_set(err, ZEP_EINVAL, "a document has %" PRId64 " tokens, memory of all devices together holds %" PRId64 " beside the model's state: more devices, more tensor parallelism (--tp), --recompute or shorter documents (--context)", longest, hold);
+    if ((rc = zep_micro_split(w->len, w->n, hold, &first, &n_micro, err)) < 0)
+        return rc;
+    zep_log(ZEP_LOG_INFO, "the step's %" PRId64 " tokens are more than the %" PRId64 " that all devices hold: a run divides it into %d micro-steps", w->n_token, hold, n_micro);
+    c->n_micro = n_micro;
+    c->step_token = w->n_token;
+    w->n = first[1];
+    w->n_token = 0;
+    for (int i = 0; i < w->n; i++)
+        w->n_token += w->len[i];
+    free(first);
+    return ZEP_OK;
+}
+
+void zep_comparison_put_micro(const struct zep_comparison *c, struct zep_buf *b)
+{
+    if (c->n_micro > 1)
+        zep_buf_printf(b, "this is micro-step 1 of the %d of a step, %" PRId64 " of its %" PRId64 " tokens: the step takes about %.2f times as long (a little less: gradients are exchanged and the optimizer runs once)\n", c->n_micro,
+                       c->work->n_token, c->step_token, (double)c->step_token / (double)c->work->n_token);
+}
+
 int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
 {
     int rc;
@@ -198,7 +239,7 @@ int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison 
         return rc;
     if (!c->work->n_token)
         return zep_error_set(err, ZEP_EINVAL, "the workload has no tokens: nothing to predict");
-    return choose_capacity(a, c, err);
+    return (rc = take_micro(a, c, err)) < 0 ? rc : choose_capacity(a, c, err);
 }
 
 int zep_comparison_run(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err)
@@ -369,6 +410,8 @@ int zep_comparison_to_json(const struct zep_comparison *c, struct zep_buf *b, st
     char *text;
 
     put_json_problem(c, root);
+    if (c->n_micro > 1)
+        json_object_update_new(root, json_pack("{s:i, s:I}", "micro_steps", c->n_micro, "step_tokens", (json_int_t)c->step_token));
     for (int i = 0; i < c->n && root; i++) {
         const struct zep_prediction *r = &c->row[i];
         json_t *o = json_pack("{s:s}", "method", r->method);

@@ -35,6 +35,8 @@ struct zep_comparison {
     struct zep_view *view;
     struct zep_workload *work;
     struct zep_cost cost;
+    int n_micro;            /* of a step of an epoch that devices do not hold; work is then the first of them */
+    int64_t step_token;     /* of the step, where n_micro > 1 */
     int64_t fit, least_fit; /* tokens that memory holds on a device, the largest and the smallest */
     int64_t capacity;
     enum zep_effort effort;
@@ -72,6 +74,8 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
 const char *zep_predict_complaint(const struct zep_predict_args *a);
 /* Cluster, workload, costs and capacity; what is used is said on standard error. zep_comparison_free in any case. */
 int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err);
+/* A line about micro-steps, where there are several. */
+void zep_comparison_put_micro(const struct zep_comparison *c, struct zep_buf *b);
 /* Sets fit and capacity of a comparison with workload, view and costs. why: empty, or why memory does not hold the batch (room for 300). */
 int zep_comparison_capacity(struct zep_comparison *c, int64_t asked, double slack, char *why, size_t why_len, struct zep_error *err);
 /* Plans and simulates with all methods. One that cannot place this batch is a row without sim; where it is the only one, an error. */

@@ -66,47 +66,26 @@ const char *zep_problem_complaint(const struct zep_problem_args *a)
         return n ? "more than one workload" : "no workload: expected --lengths, --dist or --data";
     if (a->data && !a->tokens)
         return "--data needs --tokens, the tokens of a step";
+    if (!a->tokens && (a->seed || a->step))
+        return "--seed and --step say which batch of an epoch it is: they need --tokens, the tokens of a step (a distribution has its own seed: NAME:tokens=N,seed=N)";
     if (a->topo.n_from < 0)
         return "more sources of the cluster than can be merged (16)";
     return NULL;
 }
 
-/* A batch of a data set as the training would take it. */
-static int load_batch(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
-{
-    struct zep_dataset *set = NULL;
-    struct zep_batches *batches = NULL;
-    struct zep_workload *w = NULL;
-    const int32_t *doc;
-    int64_t cut;
-    int n, rc;
+/* --- documents --- */
 
-    if ((rc = zep_dataset_open(a->data, &set, err)) < 0 || (a->context && (rc = zep_dataset_limit(set, a->context, 1, &cut, err)) < 0) ||
-        (rc = zep_batches_new(set, a->tokens, (uint64_t)a->seed, &batches, err)) < 0 || (rc = zep_batches_get(batches, a->step, &doc, &n, err)) < 0)
-        goto out;
-    w = zep_calloc(1, sizeof *w);
-    if (!w || !(w->len = zep_calloc((size_t)n + 1, sizeof *w->len))) {
-        rc = zep_error_nomem(err, "workload");
-        goto out;
-    }
-    for (; w->n < n; w->n++) {
-        w->len[w->n] = zep_dataset_len(set, doc[w->n]);
-        w->n_token += w->len[w->n];
-    }
-    *out = w;
-    w = NULL;
-out:
-    zep_workload_free(w);
-    zep_batches_free(batches);
-    zep_dataset_close(set);
-    return rc;
+int zep_problem_is_epoch(const struct zep_problem_args *a)
+{
+    return a->data || a->tokens;
 }
 
-int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
+/* All lengths of a list or a distribution. */
+static int load_list(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
 {
-    int rc = a->lengths ? zep_workload_load(a->lengths, out, err) : a->dist ? zep_workload_dist(a->dist, out, err) : load_batch(a, out, err);
+    int rc = a->lengths ? zep_workload_load(a->lengths, out, err) : zep_workload_dist(a->dist, out, err);
 
-    for (int i = 0; rc == ZEP_OK && !a->data && a->context && i < (*out)->n; i++)
+    for (int i = 0; rc == ZEP_OK && a->context && i < (*out)->n; i++)
         if ((*out)->len[i] > a->context) {
             rc = zep_error_set(err, ZEP_EINVAL, "%s: sequence %d has %" PRId64 " tokens: expected --context %" PRId64 " at most", a->lengths ? a->lengths : a->dist, i, (*out)->len[i], a->context);
             zep_workload_free(*out);
@@ -114,6 +93,77 @@ int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload *
         }
     return rc;
 }
+
+int zep_documents_open(const struct zep_problem_args *a, struct zep_documents *out, struct zep_error *err)
+{
+    struct zep_documents d = {0};
+    int64_t cut;
+    int rc;
+
+    if (!a->data) {
+        rc = load_list(a, &d.list, err);
+    } else if ((rc = zep_dataset_open(a->data, &d.set, err)) == ZEP_OK && a->context && (rc = zep_dataset_limit(d.set, a->context, 1, &cut, err)) < 0) {
+        zep_dataset_close(d.set);
+    }
+    if (rc == ZEP_OK)
+        *out = d;
+    return rc;
+}
+
+void zep_documents_close(struct zep_documents *d)
+{
+    zep_workload_free(d->list);
+    zep_dataset_close(d->set);
+    *d = (struct zep_documents){0};
+}
+
+int zep_documents_batches(const struct zep_documents *d, const struct zep_problem_args *a, struct zep_batches **out, struct zep_error *err)
+{
+    int rc = d->set ? zep_batches_new(d->set, a->tokens, (uint64_t)a->seed, out, err) : zep_batches_new_lengths(d->list->len, d->list->n, a->tokens, (uint64_t)a->seed, out, err);
+
+    return rc < 0 ? zep_error_prefix(err, "%s", a->data ? a->data : a->lengths ? a->lengths : a->dist) : rc;
+}
+
+int64_t zep_documents_len(const struct zep_documents *d, int32_t doc)
+{
+    return d->set ? zep_dataset_len(d->set, doc) : d->list->len[doc];
+}
+
+/* The batch of a step of the epoch, as the training would take it. */
+static int load_batch(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
+{
+    struct zep_documents docs = {0};
+    struct zep_batches *batches = NULL;
+    struct zep_workload *w = NULL;
+    const int32_t *doc;
+    int n, rc;
+
+    if ((rc = zep_documents_open(a, &docs, err)) < 0 || (rc = zep_documents_batches(&docs, a, &batches, err)) < 0 || (rc = zep_batches_get(batches, a->step, &doc, &n, err)) < 0)
+        goto out;
+    w = zep_calloc(1, sizeof *w);
+    if (!w || !(w->len = zep_calloc((size_t)n + 1, sizeof *w->len))) {
+        rc = zep_error_nomem(err, "workload");
+        goto out;
+    }
+    for (; w->n < n; w->n++) {
+        w->len[w->n] = zep_documents_len(&docs, doc[w->n]);
+        w->n_token += w->len[w->n];
+    }
+    *out = w;
+    w = NULL;
+out:
+    zep_workload_free(w);
+    zep_batches_free(batches);
+    zep_documents_close(&docs);
+    return rc;
+}
+
+int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err)
+{
+    return zep_problem_is_epoch(a) ? load_batch(a, out, err) : load_list(a, out, err);
+}
+
+/* --- the cluster --- */
 
 void zep_problem_say_idle(const struct zep_problem_args *a, const struct zep_topo *topo)
 {

@@ -39,7 +39,9 @@ enum {
     "  --lengths FILE     sequence lengths in tokens, one or more a line, # comments\n" \
     "  --dist TEXT        NAME:tokens=N[,seed=N][,max=N]; names: arxiv, github, prolong64k, web, prolong,\n" \
     "                     wlb, sft (stand-ins made from published histograms)\n" \
-    "  --data PREFIX      a batch of a data set, with --tokens N [--seed N] [--step N] [--context N]\n"
+    "  --data PREFIX      a data set, with --tokens N [--context N]\n" \
+    "  --tokens N         documents are those of an epoch, the workload the batch of one step of N tokens, shuffled\n" \
+    "                     and filled as in training [--seed N] [--step N]; without: --lengths, --dist are the batch\n"
 
 struct zep_problem_args {
     struct zep_topo_args topo;
@@ -47,10 +49,22 @@ struct zep_problem_args {
     const char *lengths, *dist, *data;
 };
 
+struct zep_documents { /* of an epoch: one of them */
+    struct zep_dataset *set;
+    struct zep_workload *list;
+};
+int zep_documents_open(const struct zep_problem_args *a, struct zep_documents *out, struct zep_error *err);
+void zep_documents_close(struct zep_documents *d);
+int zep_documents_batches(const struct zep_documents *d, const struct zep_problem_args *a, struct zep_batches **out, struct zep_error *err);
+int64_t zep_documents_len(const struct zep_documents *d, int32_t doc);
+
 /* 1: it was one of the options above; 0 it was not; negative: a bad value. */
 int zep_problem_option(struct zep_problem_args *a, int option, const char *value, struct zep_error *err);
 /* NULL, or what is missing or too much. */
 const char *zep_problem_complaint(const struct zep_problem_args *a);
+/* The workload is a batch out of many documents (--data, --tokens), which a run would divide into micro-steps. */
+int zep_problem_is_epoch(const struct zep_problem_args *a);
+/* The batch: of step a->step of an epoch, or all that was listed. */
 int zep_problem_workload(const struct zep_problem_args *a, struct zep_workload **out, struct zep_error *err);
 /* Costs of the model on the device (NULL: what the topology says its devices are); what is used is said on standard error. */
 int zep_problem_costs(const char *model, const char *device, const struct zep_topo *topo, const struct zep_view *view, int tp, struct zep_cost *cost_out, struct zep_error *err);

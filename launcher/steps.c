@@ -9,11 +9,6 @@
 #include "common/arena.h"
 #include "planner/sim.h"
 
-struct source { /* of documents */
-    struct zep_dataset *set;
-    struct zep_workload *work;
-};
-
 struct machine { /* what steps are planned for; view NULL: for nothing */
     struct zep_topo *topo;
     struct zep_view *view;
@@ -21,27 +16,6 @@ struct machine { /* what steps are planned for; view NULL: for nothing */
     struct zep_plan_opts opts;
     struct zep_capacity capacity;
 };
-
-static int open_source(const struct zep_problem_args *p, struct source *src, struct zep_error *err)
-{
-    int64_t cut;
-    int rc;
-
-    if (!p->data)
-        return zep_problem_workload(p, &src->work, err);
-    if ((rc = zep_dataset_open(p->data, &src->set, err)) == ZEP_OK && p->context)
-        rc = zep_dataset_limit(src->set, p->context, 1, &cut, err);
-    return rc;
-}
-
-static int open_batches(const struct zep_steps_args *a, const struct source *src, struct zep_batches **out, struct zep_error *err)
-{
-    const struct zep_problem_args *p = a->problem;
-
-    if (src->set)
-        return zep_batches_new(src->set, p->tokens, (uint64_t)p->seed, out, err);
-    return zep_batches_new_lengths(src->work->len, src->work->n, p->tokens, (uint64_t)p->seed, out, err);
-}
 
 /* One micro-step. A step of several lasts as long as they do together, which counts the exchange and the optimizer once each: what is said of it is a little too long. */
 static int predict(const struct zep_steps_args *a, const struct machine *m, const int64_t *len, int n, struct zep_steps_row *row, struct zep_error *err)
@@ -88,11 +62,11 @@ static int look(const struct zep_steps_args *a, const struct machine *m, const i
     return rc;
 }
 
-static int run_order(const struct zep_steps_args *a, const struct source *src, const struct machine *m, int64_t window, struct zep_steps_row *row, struct zep_error *err)
+static int run_order(const struct zep_steps_args *a, const struct zep_documents *docs, const struct machine *m, int64_t window, struct zep_steps_row *row, struct zep_error *err)
 {
     struct zep_batches *batches = NULL;
     int64_t *len = NULL;
-    int rc = open_batches(a, src, &batches, err);
+    int rc = zep_documents_batches(docs, a->problem, &batches, err);
 
     if (rc == ZEP_OK)
         rc = zep_batches_set_window(batches, window, a->compose, err);
@@ -108,7 +82,7 @@ static int run_order(const struct zep_steps_args *a, const struct source *src, c
             break;
         }
         for (int k = 0; k < n; k++)
-            len[k] = src->set ? zep_dataset_len(src->set, doc[k]) : src->work->len[doc[k]];
+            len[k] = zep_documents_len(docs, doc[k]);
         if ((rc = look(a, m, len, n, &row[i], err)) < 0)
             zep_error_prefix(err, "step %" PRId64, a->problem->step + i);
     }
@@ -120,7 +94,7 @@ static int run_order(const struct zep_steps_args *a, const struct source *src, c
 int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct zep_error *err)
 {
     struct zep_steps *s = zep_calloc(1, sizeof *s);
-    struct source src = {0};
+    struct zep_documents docs = {0};
     struct machine m = {0};
     int rc = ZEP_OK;
 
@@ -132,7 +106,7 @@ int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct
     s->window = a->window;
     s->tokens = a->problem->tokens;
     s->compose = zep_compose_names[a->compose];
-    if ((rc = open_source(a->problem, &src, err)) < 0 || (a->opts.capacity_tok && (rc = zep_problem_cluster(a->problem, &m.topo, &m.view, err)) < 0) ||
+    if ((rc = zep_documents_open(a->problem, &docs, err)) < 0 || (a->opts.capacity_tok && (rc = zep_problem_cluster(a->problem, &m.topo, &m.view, err)) < 0) ||
         (a->model && (rc = zep_problem_costs(a->model, a->device, m.topo, m.view, (int)a->problem->tp, &m.cost, err)) < 0))
         goto out;
     m.opts = a->opts;
@@ -143,14 +117,13 @@ int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct
         snprintf(s->model, sizeof s->model, "%s", m.cost.model.name);
         snprintf(s->device, sizeof s->device, "%s", m.cost.engine.name);
     }
-    if ((rc = run_order(a, &src, &m, 1, s->row[0], err)) == ZEP_OK && s->row[1])
-        rc = run_order(a, &src, &m, a->window, s->row[1], err);
+    if ((rc = run_order(a, &docs, &m, 1, s->row[0], err)) == ZEP_OK && s->row[1])
+        rc = run_order(a, &docs, &m, a->window, s->row[1], err);
 out:
     free(m.capacity.dev);
     zep_view_free(m.view);
     zep_topo_free(m.topo);
-    zep_workload_free(src.work);
-    zep_dataset_close(src.set);
+    zep_documents_close(&docs);
     if (rc < 0)
         zep_steps_free(s);
     else

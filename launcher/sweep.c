@@ -281,8 +281,10 @@ const char *zep_sweep_complaint(const struct zep_sweep *s, const struct zep_pred
         return "--capacity and --sweep slack: expected one of them";
     if (axis_of(s, ZEP_SWEEP_DIST) && !a->problem.dist)
         return "--sweep dist needs --dist NAME:tokens=N, whose name it replaces";
-    if ((axis_of(s, ZEP_SWEEP_TOKENS) || axis_of(s, ZEP_SWEEP_CONTEXT)) && a->problem.lengths)
-        return "--lengths has the tokens and lengths that it has: --sweep tokens and --sweep context need --dist or --data";
+    if (axis_of(s, ZEP_SWEEP_CONTEXT) && a->problem.lengths)
+        return "--lengths has the lengths that it has: --sweep context needs --dist or --data";
+    if (axis_of(s, ZEP_SWEEP_TOKENS) && a->problem.lengths && !a->problem.tokens)
+        return "--lengths is one batch: --sweep tokens needs --tokens as well, which makes it the documents of an epoch, or --dist or --data";
     return NULL;
 }
 
@@ -312,8 +314,11 @@ static int load_work(const struct zep_sweep *s, const struct zep_sweep_point *p,
     struct zep_buf b = ZEP_BUF_INIT;
     int rc;
 
+    if (tokens && w.tokens) { /* of a step of an epoch */
+        w.tokens = tokens;
+        tokens = 0;
+    }
     if (!w.dist) {
-        w.tokens = tokens ? tokens : w.tokens;
         w.context = context ? context : w.context;
         return zep_problem_workload(&w, out, err);
     }

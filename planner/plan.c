@@ -10,6 +10,7 @@
 #include "common/arena.h"
 #include "common/digest.h"
 #include "common/yaml.h"
+#include "planner/cost.h"
 #include "planner/plan_internal.h"
 
 const char *const zep_effort_names[ZEP_N_EFFORT] = {"fast", "search"};
@@ -314,6 +315,20 @@ int zep_plan_hold(const struct zep_plan *plan, struct zep_error *err)
     return ZEP_OK;
 }
 
+/* The batch is more than the devices hold. What is advised is no capacity that memory does not hold, where the model is known. */
+static int too_many(const struct zep_view *view, const struct zep_plan_opts *opts, int64_t total, struct zep_error *err)
+{
+    int64_t need = ceil_div(total, view->n_dev), fit = opts->cost ? zep_cost_fit_tokens(opts->cost, view->n_dev) : need;
+    char remedy[160];
+
+    if (fit >= need)
+        snprintf(remedy, sizeof remedy, "--capacity %lld would fit, or fewer tokens a step (--tokens)", (long long)need);
+    else
+        snprintf(remedy, sizeof remedy, "memory holds %lld a device: fewer tokens a step (--tokens; runs divide longer ones into micro-steps) or more devices", (long long)fit);
+    return zep_error_set(err, ZEP_EINVAL, "capacity %lld tokens x %d devices = %lld is %lld tokens short of the batch's %lld; %s", (long long)opts->capacity_tok, view->n_dev, (long long)(opts->capacity_tok * view->n_dev),
+                         (long long)(total - opts->capacity_tok * view->n_dev), (long long)total, remedy);
+}
+
 int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
 {
     int64_t total = 0, hold = 0;
@@ -343,9 +358,7 @@ int zep_plan_build(const struct zep_view *view, const int64_t *len, int n, const
         return zep_error_set(err, ZEP_EINVAL, "the devices' capacities, %lld tokens for most and less where memory is smaller, are %lld together: %lld short of the batch's %lld", (long long)opts->capacity_tok, (long long)hold,
                              (long long)(total - hold), (long long)total);
     if (ceil_div(total, view->n_dev) > opts->capacity_tok)
-        return zep_error_set(err, ZEP_EINVAL, "capacity %lld tokens x %d devices = %lld is %lld tokens short of the batch's %lld; --capacity %lld would fit", (long long)opts->capacity_tok,
-                             view->n_dev, (long long)(opts->capacity_tok * view->n_dev), (long long)(total - opts->capacity_tok * view->n_dev), (long long)total,
-                             (long long)ceil_div(total, view->n_dev));
+        return too_many(view, opts, total, err);
     if ((rc = method->build(view, len, n, opts, &plan, err)) < 0)
         return rc;
     if ((rc = zep_plan_hold(plan, err)) < 0) {

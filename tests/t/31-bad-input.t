@@ -78,7 +78,7 @@ bad 2 "$e set: is not empty: expected a new or empty folder" "a data set in the 
 
 # --- plans ---
 echo "1000 2000 5692" >lengths
-bad 2 "$e capacity 1024 tokens x 8 devices = 8192 is 500 tokens short of the batch's 8692; --capacity 1087 would fit" "too small a capacity" \
+bad 2 "$e capacity 1024 tokens x 8 devices = 8192 is 500 tokens short of the batch's 8692; --capacity 1087 would fit, or fewer tokens a step (--tokens)" "too small a capacity" \
     "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 1024 --lengths lengths
 bad 2 "$e unknown method 'te-pc' (did you mean 'te-cp'?): expected one of zeppelin, zeppelin-paper, te-cp, llama-cp, static-cp, hybrid-dp, flexsp, wlb, ulysses, usp, packed-dp, auto" "an unknown method" \
     "$zeppelin" plan --synthetic 'nodes:2 dev:4' --capacity 8k --method te-pc --lengths lengths

@@ -213,7 +213,8 @@ ok "$status" "most devices hold less than the average, the others have room"
 like "$out" "GB a device" "and their memory is told"
 like "$(sed -n 's/.*node-hours for 1e9 tokens, //p' out)" "^[0-9.]+ of (40|80)[.]0 GB a device" "with the limit of the fullest"
 bad "--steps: '65'" advise --preset A:4 "${base[@]}" --steps 65
-bad "--lengths is one batch" advise --preset A:4 --model llama-7b --lengths equal --steps 2
+bad "--lengths is one batch: --tokens, the tokens of a step, makes it the documents of an epoch" advise --preset A:4 --model llama-7b --lengths equal --steps 2
+bad "--seed and --step say which batch of an epoch it is: they need --tokens" sim --preset A:4 --model llama-7b --lengths equal --step 2
 bad "no workload" advise --preset A:4 --model llama-7b
 bad "no --model" advise --preset A:4 --lengths equal
 bad "--nodes: '4': the topology has 2 nodes" advise --synthetic 'nodes:2 dev:4 nic:2' --device h100 --model llama-7b --lengths equal --nodes 4
@@ -335,6 +336,45 @@ sent=$(sed -n "s/.*forward pass sends \([0-9.e+]*\) MB between.*/\1/p" <<<"$out"
 run "$zeppelin" sim "${on_a[@]}" --method zeppelin
 python3 -c 'import re, sys; a, b = float(sys.argv[1]), float(re.search(r"forward pass.*?([0-9.e+]+) MB go between nodes", sys.argv[2], re.S)[1]); assert a > 0 and abs(a - b) < 0.01 * b, (a, b)' "$sent" "$out"
 ok $? "which the simulator sends, too"
+
+# --- own lengths as the documents of an epoch: every verb takes the batch that plan --steps shows
+awk 'BEGIN { for (i = 0; i < 400; i++) print 200 + i * 37 % 9000 }' >mine
+epoch=(--preset A:2 --model llama-7b --lengths mine --tokens 64k --seed 3)
+run "$zeppelin" plan "${epoch[@]}" --capacity 6k --steps 3 --json
+python3 -c 'import json, sys; print([s["tokens"] for s in json.loads(sys.argv[1])["in_order"]])' "$out" >steps.seen
+tokens=()
+for step in 0 1 2; do
+    run "$zeppelin" sim "${epoch[@]}" --step $step --methods te-cp --json
+    tokens+=("$(sed -n 's/^ "tokens": \([0-9]*\),/\1/p' <<<"$out")")
+done
+is "[$(IFS=,; sed 's/,/, /g' <<<"${tokens[*]}")]" "$(cat steps.seen)" "sim predicts the steps of plan --steps"
+run "$zeppelin" plan "${epoch[@]}" --step 2 --capacity 6k
+like "$out" " ${tokens[2]} tokens on 16 devices" "plan plans one of them"
+run "$zeppelin" explain "${epoch[@]}" --step 2
+like "$out" " ${tokens[2]} tokens on 16 devices" "explain explains it"
+run "$zeppelin" advise "${epoch[@]}" --steps 3 --methods te-cp,static-cp --json
+python3 -c 'import json, sys; print(json.loads(sys.argv[1])["batch_tokens"])' "$out" >seen
+is "$(cat seen)" "$(cat steps.seen)" "advise takes them all"
+run "$zeppelin" sim "${epoch[@]}" --methods te-cp --sweep tokens=32k,64k --csv
+like "$out" "^65536,te-cp,[0-9.]+," "a sweep over tokens takes steps of so many"
+is "$(tail -n 1 <<<"$out" | cut -d, -f3)" "$(single "${epoch[@]}" --methods te-cp | cut -d, -f2)" "which are the same"
+
+# a step of several micro-steps
+run "$zeppelin" sim "${epoch[@]}" --tokens 200k --methods zeppelin,te-cp
+ok "$status" "a step that memory does not hold is predicted by micro-steps"
+like "$out" "this is micro-step 1 of the 2 of a step, [0-9]+ of its [0-9]+ tokens: the step takes about [0-9.]+ times as long" "and it is said"
+run "$zeppelin" sim "${epoch[@]}" --tokens 200k --methods te-cp --json
+python3 -c 'import json, sys
+j = json.loads(sys.argv[1]); assert j["micro_steps"] == 2 and j["tokens"] == sum(j["lengths"]) < j["step_tokens"] <= 204800, j["tokens"]' "$out"
+ok $? "in JSON, too"
+run "$zeppelin" explain "${epoch[@]}" --tokens 200k
+like "$out" "micro-step 1 of the 2" "by explain, too"
+run "$zeppelin" sim --preset A:2 --model llama-7b --lengths mine
+like "$err" "the batch has [0-9]+: .*fewer tokens \(--tokens N takes the workload as documents of an epoch" "all of it in one batch does not fit: what to do"
+run "$zeppelin" plan --preset A:2 --model llama-7b --lengths mine --capacity 6k
+like "$err" "short of the batch's [0-9]+; memory holds [0-9]+ a device: fewer tokens a step \(--tokens" "no capacity is advised that no memory holds"
+run "$zeppelin" sim --preset A:2 --model llama-7b --lengths <(echo 200k) --tokens 200k
+like "$err" "a document has 204800 tokens, memory of all devices together holds [0-9]+" "nor for a document that is too long"
 
 # --- steps and windows ---
 run "$zeppelin" plan --preset A:1 --model llama-3b --capacity 12k --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 4 --svg steps.svg --json
