@@ -120,6 +120,8 @@ static void apply(struct loader *l, const char *name, const char *value, const c
 
     if (!zep_job_find(name, &place)) {
         unknown_key(l, name, where);
+    } else if (l->layer == ZEP_JOB_SET && !strcmp(name, "cluster.setup")) {
+        zep_mistakes_add(l->m, name, ZEP_EINVAL, "--set cluster.setup: it is code, and comes from files only: expected it in the job file, or in the site's");
     } else if (!l->literal && place.key->type != ZEP_JOB_SECRETS && !is_private(name) && (len = zep_job_variable(place.key, value, &at)) > 0) {
         if (*at == '~')
             zep_mistakes_add(l->m, name, ZEP_EINVAL, "%s: %s: '%.300s': '~' is not expanded: write the path out, or let your shell do it: --set %s=\"$HOME%.300s\"", where, name, value, name, value + 1);

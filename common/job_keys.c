@@ -45,7 +45,7 @@ static const struct zep_job_key keys[] = {
     MAP("cluster.slurm", cluster.slurm, ZEP_JOB_MAP, "further options of sbatch, NAME: value, long names without dashes, as in exclusive: '' or mail-type: END"),
     CHOICE("cluster.launcher", cluster.launcher, "auto", "auto|srun|mpirun", "how ranks are started inside an allocation; auto: srun if its PMIx works, else mpirun"),
     STRING("cluster.mpi_args", cluster.mpi_args, "", "further arguments for mpirun or srun, divided at blanks"),
-    STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...)"),
+    STRING("cluster.setup", cluster.setup, "", "shell lines that a batch script runs before the launch (module load ...); only from files, never by --set"),
     STRING("cluster.export", cluster.export_env, "NONE",
            "what a batch job inherits of the environment it is submitted from (sbatch --export): NONE (of the user's login environment, what Slurm makes of it), ALL, or names"),
     STRING("cluster.job_name", cluster.job_name, "", "the job's name in Slurm's queue, any text; empty: the run's name"),

@@ -241,8 +241,12 @@ for bad in $'a\nb' $'a\tb' $'a\x01b' $'a\xff'; do
     run "$zeppelin" submit --dry-run --set cluster.devices=2 --set cluster.job_name="$bad" job.yaml
     is "$status" 2 "a control character in a name is refused"
 done
-run env PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 --set cluster.nodes=1 --set cluster.job_name='$(touch pwned)' --set run_root="$odd/runs" --set data.train="$odd/set/train" \
-    --set cluster.setup='printf "%s\n" "in setup: $NAME"' --set cluster.env.NAME="it's \$(touch pwned) 5%" job.yaml
+run "$zeppelin" submit --dry-run --set cluster.setup='touch pwned' job.yaml
+is "$status" 2 "code comes from files only, not by --set"
+mkdir -p config/zeppelin
+printf 'cluster: {setup: '"'"'printf "%%s\n" "in setup: $NAME"'"'"'}\n' >config/zeppelin/config.yaml
+run env XDG_CONFIG_HOME="$tmp/config" PATH="$tmp/fake:$PATH" "$zeppelin" submit --set cluster.devices=2 --set cluster.nodes=1 --set cluster.job_name='$(touch pwned)' --set run_root="$odd/runs" --set data.train="$odd/set/train" \
+    --set cluster.env.NAME="it's \$(touch pwned) 5%" job.yaml
 is "$status $out" "0 4711" "such a job is submitted"
 run bash batch.seen
 ok "$status" "its script runs here, and trains"

@@ -203,6 +203,7 @@ static const struct {
     {NULL, NULL, "cluster:\n  where: local\n  gpus_per_node: 2\n", {NULL},
      "!DIR/job.yaml:3: cluster.gpus_per_node: '2': GPUs are asked of Slurm or Kubernetes, but cluster.where is local: take it out (cluster.devices says how many ranks a node)"},
     {"cluster: {gpus_per_node: 2}\n", NULL, "cluster: {where: local}\n", {NULL}, "  gpus_per_node: 2                      # DIR/site.yaml:1\n"},
+    {NULL, NULL, "train: {steps: 3}\n", {"cluster.setup=touch bad"}, "!--set cluster.setup: it is code, and comes from files only: expected it in the job file, or in the site's"},
     {NULL, NULL, "train: {steps: 3}\n", {"cluster.env.HF_TOKEN=hunter$2", "cluster.token=hunter2"},
      "!--set cluster.env.HF_TOKEN: cluster.env.HF_TOKEN: looks like a secret, and would be written into the run folder: expected it in cluster.secrets, as HF_TOKEN: {env: NAME} or {file: PATH}\n--set cluster.token: unknown key 'cluster.token'"},
     {NULL, NULL, "train: {steps: 3}\n", {"cluster.secrets.T=hunter2", "cluster.secret.T=hunter2"},

@@ -87,7 +87,7 @@ END_TEST
 START_TEST(batch_script)
 {
     static const char *const sets[] = {"cluster.nodes=4", "cluster.devices=8", "cluster.partition=gpu", "cluster.account=a b", "cluster.time=90m", "cluster.gpus_per_node=8", "cluster.cpus_per_rank=6",
-                                       "cluster.grace=120s", "name=big", "cluster.setup=module load mpi"};
+                                       "cluster.grace=120s", "name=big"};
     static const char *const dirs[] = {"/data/50%/it's"};
     struct zep_sbatch sb = {.zeppelin = "/usr/bin/zeppelin", .dir = dirs[0], .rundir = dirs, .n_run = 1};
     struct zep_buf b = ZEP_BUF_INIT;
@@ -97,6 +97,8 @@ START_TEST(batch_script)
     setenv("ZEPPELIN_SITE", "", 1);
     setenv("XDG_CONFIG_HOME", "/nonexistent", 1);
     ck_assert_msg(zep_job_load(NULL, sets, sizeof sets / sizeof sets[0], &job, &err) == ZEP_OK, "%s", err.text);
+    free(job->cluster.setup); /* which comes from files only */
+    job->cluster.setup = strdup("module load mpi");
     sb.job = job;
     ck_assert_msg(zep_sbatch_script(&sb, &b, &err) == ZEP_OK, "%s", err.text);
     ck_assert_ptr_nonnull(strstr(b.data, "#!/bin/sh\n"));
