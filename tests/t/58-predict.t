@@ -197,6 +197,27 @@ python3 -c 'import json, sys; j = json.load(open(sys.argv[1])); print(j["batch_t
 python3 -c 'import json; j = json.load(open("single.json")); print(j["tokens"], j["methods"][0]["step_s"])' >want
 is "$(sed 's/.*, \([0-9]*\)\] \([^ ]*\) .*/\1 \2/' seen)" "$(cat want)" "the second batch is step 1 of the data set"
 
+# what the limit is: parts of the step that add up to it, and the largest of what devices stand still for
+limited()
+{
+    local want=$1
+    shift
+    run "$zeppelin" advise --model llama-3b "$@" --json
+    python3 -c '
+import json, sys
+j = json.load(open(sys.argv[1]))
+l = j["limit"]
+assert l["what"] == sys.argv[2], l
+assert abs(sum(v for k, v in l.items() if k != "what") / j["recommended"]["mean_step_s"] - 1) < 1e-6, (l, j["recommended"])' "$tmp/out" "$want"
+    ok $? "the limit is $want: $*"
+}
+{ echo 14000; for _ in $(seq 20); do echo 500; done; } >one-long
+for _ in $(seq 9); do echo 6000; done >nine
+limited computing --preset A:4 --lengths equal
+limited network --synthetic 'nodes:2 dev:4 nic:1 net:5Gb/s' --device h100 --methods te-cp --dist arxiv:tokens=64k,seed=1 --steps 2
+limited node --synthetic 'nodes:1 dev:8 nic:1 nvlink:5GB/s' --device h100 --methods te-cp --dist arxiv:tokens=64k,seed=1 --steps 1
+limited 'longest document' --synthetic 'nodes:1 dev:8 nic:1 nvlink:450GB/s' --device h100 --methods packed-dp --lengths one-long
+limited packing --synthetic 'nodes:1 dev:8 nic:1 nvlink:450GB/s' --device h100 --methods packed-dp --lengths nine
 # memories that differ: capacities that the devices together hold, and the memory of the one that is fullest
 cat >small.yaml <<'YAML'
 format: zeppelin-topology/1.0
