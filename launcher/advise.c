@@ -2,6 +2,7 @@
 #include "launcher/advise.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,16 +91,21 @@ static void add_setting(struct zep_advice *v, struct zep_advice_setting s)
         v->setting[v->n_setting++] = s;
 }
 
+static const struct zep_ground *ground_of(const struct zep_advice *v, int n_node)
+{
+    return n_node <= v->n_fast ? &v->fast : &v->ground;
+}
+
 /* Capacities of so many nodes: 1.25, 1.5 and 2 times the average of the fullest batch, and what memory holds, but no more than a batch. */
 static int add_nodes(struct zep_advice *v, const struct zep_predict_args *a, int n_node, struct zep_error *err)
 {
     static const double slacks[] = {1.25, 1.5, 2, 0};
     struct zep_setting ask = {.n_node = n_node};
-    struct zep_advice_setting s = {.n_node = n_node};
+    struct zep_advice_setting s = {.n_node = n_node, .is_fast = n_node <= v->n_fast};
     struct zep_view *view;
     struct zep_capacity k = {0};
     int64_t average = 0;
-    int rc = zep_ground_view(&v->ground, a, &ask, &view, err);
+    int rc = zep_ground_view(ground_of(v, n_node), a, &ask, &view, err);
 
     if (rc < 0)
         return rc;
@@ -176,7 +182,7 @@ static int predict_setting(struct zep_advice *v, const struct zep_predict_args *
 
         zep_progress_line(0, "setting %d of %d, batch %d of %d", (int)(s - v->setting) + 1, v->n_setting, k + 1, v->n_batch);
         ask.work = v->batch[k];
-        if ((rc = zep_ground_predict(&v->ground, a, &ask, &c, s->why, sizeof s->why, err)) == ZEP_OK && !*s->why)
+        if ((rc = zep_ground_predict(ground_of(v, s->n_node), a, &ask, &c, s->why, sizeof s->why, err)) == ZEP_OK && !*s->why)
             for (int m = 0; m < v->n_method; m++)
                 add_row(&c, &c.row[m], k, &s->cell[m]);
         zep_ground_end(&c);
@@ -271,22 +277,73 @@ static enum zep_limit limit_of(const struct zep_advice *v)
     return most == ZEP_LIMIT_UNEVEN && longest_share(v) > 0.25 ? ZEP_LIMIT_LONGEST : most;
 }
 
+/* What `zeppelin explain` asks as well: the recommended method, planned anew, with NICs of twice the bandwidth. */
+static int ask_nics(struct zep_advice *v, const struct zep_predict_args *a, struct zep_error *err)
+{
+    const struct zep_advice_setting *s = &v->setting[v->best];
+    const struct zep_advice_cell *cell = &s->cell[v->best_method];
+    struct zep_setting ask = {.n_node = s->n_node, .capacity = s->capacity, .nic_scale = 2};
+    struct zep_predict_args one = *a;
+    double sum = 0, was = 0;
+    char why[300] = "";
+    int rc = ZEP_OK;
+
+    v->nic_gain = NAN;
+    one.methods = v->method[v->best_method];
+    for (int k = 0; k < v->n_batch && s->n_node > 1 && !*why && rc == ZEP_OK; k++) {
+        struct zep_comparison c = {0};
+
+        ask.work = v->batch[k];
+        if ((rc = zep_ground_predict(ground_of(v, s->n_node), &one, &ask, &c, why, sizeof why, err)) == ZEP_OK && !*why && c.row[0].sim) {
+            sum += c.row[0].sim->step_s;
+            was += cell->step_s[k];
+        }
+        zep_ground_end(&c);
+    }
+    if (rc == ZEP_OK && !*why && was > 0)
+        v->nic_gain = 1 - sum / was;
+    return rc;
+}
+
+/* All nodes, those that are not slow, half and a quarter of all: descending, each once. */
+static int add_all(struct zep_advice *v, const struct zep_predict_args *a, int n_node, struct zep_error *err)
+{
+    int last = n_node + 1, rc = ZEP_OK;
+
+    while (rc == ZEP_OK) {
+        const int want[] = {n_node, v->n_fast, n_node / 2, n_node / 4};
+        int next = 0;
+
+        for (size_t i = 0; i < sizeof want / sizeof want[0]; i++)
+            if (want[i] < last && want[i] > next)
+                next = want[i];
+        if (!next)
+            break;
+        rc = add_nodes(v, a, next, err);
+        last = next;
+    }
+    return rc;
+}
+
 int zep_advice_make(const struct zep_predict_args *a, int n_batch, struct zep_advice *v, struct zep_error *err)
 {
-    int n_node, rc;
+    int n_node, n_slow, rc;
 
     if ((rc = set_methods(a, v, err)) < 0 || (rc = load_batches(a, n_batch, v, err)) < 0 || (rc = zep_ground_open(a, (int)a->problem.nodes, "--nodes", &v->ground, err)) < 0)
         return rc;
     if (!(v->setting = zep_calloc(ZEP_ADVISE_SETTINGS, sizeof *v->setting)))
         return zep_error_nomem(err, "settings");
     n_node = (int)(a->problem.nodes ? a->problem.nodes : v->ground.topo->n_node);
-    for (int part = 1; part <= 4; part *= 2)
-        if (n_node / part > 0 && (rc = add_nodes(v, a, n_node / part, err)) < 0)
-            return rc;
+    if ((rc = zep_ground_fast(&v->ground, a, n_node, &v->fast, &v->slow, &n_slow, err)) < 0)
+        return rc;
+    v->n_fast = v->fast.topo ? n_node - n_slow : 0;
+    rc = add_all(v, a, n_node, err);
     for (int i = 0; i < v->n_setting && rc == ZEP_OK; i++)
         rc = predict_setting(v, a, &v->setting[i], err);
+    if (rc == ZEP_OK && (rc = choose(v, err)) == ZEP_OK)
+        rc = ask_nics(v, a, err);
     zep_progress_end();
-    if (rc < 0 || (rc = choose(v, err)) < 0)
+    if (rc < 0)
         return rc;
     v->limit = limit_of(v);
     return ZEP_OK;
@@ -297,6 +354,8 @@ void zep_advice_free(struct zep_advice *v)
     for (int k = 0; k < v->n_batch; k++)
         zep_workload_free(v->batch[k]);
     zep_ground_free(&v->ground);
+    zep_ground_free(&v->fast);
+    free(v->slow);
     free(v->setting);
     free(v->names);
     memset(v, 0, sizeof *v);

@@ -9,7 +9,7 @@
 #include "launcher/sweep.h"
 
 #define ZEP_ADVISE_BATCHES 64
-#define ZEP_ADVISE_SETTINGS 12
+#define ZEP_ADVISE_SETTINGS 16
 #define ZEP_ADVISE_NIL 1.03 /* a gain below is none: predictions are not better than that */
 
 enum zep_limit { ZEP_LIMIT_COMPUTE = 0, ZEP_LIMIT_NET, ZEP_LIMIT_NODE, ZEP_LIMIT_UNEVEN, ZEP_N_LIMIT_PART, ZEP_LIMIT_LONGEST = ZEP_N_LIMIT_PART, ZEP_LIMIT_MEMORY };
@@ -25,6 +25,7 @@ struct zep_advice_cell { /* a method in a setting, over all batches */
 
 struct zep_advice_setting {
     int n_node, n_dev;
+    int is_fast;                /* the first n_node of the nodes that are not marked slow */
     int64_t capacity;
     double slack;               /* capacity / average of the fullest batch */
     int is_memory;              /* the capacity is what memory holds */
@@ -34,6 +35,9 @@ struct zep_advice_setting {
 
 struct zep_advice {
     struct zep_ground ground;
+    struct zep_ground fast;     /* without the slow nodes, where some are and some are not */
+    char *slow;                 /* their names */
+    int n_fast;                 /* nodes that fast has; 0: there is none */
     int n_batch;
     struct zep_workload *batch[ZEP_ADVISE_BATCHES];
     int64_t n_token, max_token; /* of all batches; of the fullest */
@@ -44,6 +48,7 @@ struct zep_advice {
     struct zep_advice_setting *setting;
     int best, best_method;      /* the recommendation: a setting and a method */
     enum zep_limit limit;
+    double nic_gain;            /* how much shorter NICs of twice the bandwidth make the steps of the recommendation, planned anew: a share; NAN: one node, or it cannot be predicted */
 };
 
 /* Loads n_batch batches (of lengths, which are one batch: 1), predicts all methods in all settings, and chooses: of what costs at most 3 % more node-seconds a token than the cheapest, the fastest.

@@ -11,7 +11,7 @@ enum { OPT_STEPS = 256, OPT_JSON };
 
 static const struct option options[] = {
     ZEP_PROBLEM_OPTIONS,
-    {"model", required_argument, NULL, ZEP_OPT_MODEL}, {"device", required_argument, NULL, ZEP_OPT_DEVICE}, {"methods", required_argument, NULL, ZEP_OPT_METHODS}, {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE},
+    {"model", required_argument, NULL, ZEP_OPT_MODEL}, {"device", required_argument, NULL, ZEP_OPT_DEVICE}, {"methods", required_argument, NULL, ZEP_OPT_METHODS}, {"recompute", no_argument, NULL, ZEP_OPT_RECOMPUTE}, {"effort", required_argument, NULL, ZEP_OPT_EFFORT},
     {"steps", required_argument, NULL, OPT_STEPS}, {"json", no_argument, NULL, OPT_JSON}, {"output", required_argument, NULL, 'o'}, {"help", no_argument, NULL, 'h'}, {NULL, 0, NULL, 0},
 };
 
@@ -22,7 +22,8 @@ static const struct cli cli = {
     "Recommends a method, a capacity and a number of nodes for batches of a data set (or of a\n"
     "distribution) on a cluster, by prediction, and says what they would gain over what people use\n"
     "today, and where that is nothing. Predicts all methods with capacities of 1.25, 1.5 and 2 times\n"
-    "the average and with what memory holds, on all nodes, half and a quarter of them.\n"
+    "the average and with what memory holds, on all nodes, half and a quarter of them, and without\n"
+    "those that are marked slow.\n"
     "\n"
     ZEP_PROBLEM_HELP
     "\n"
@@ -31,6 +32,8 @@ static const struct cli cli = {
     ZEP_MODEL_HELP
     "  --methods LIST     methods to choose from, divided by commas (default: all)\n"
     "  --recompute        activations of linear modules are computed again in the backward pass, not kept\n"
+    "  --effort WORD      how zeppelin looks for a plan: fast (default), by estimates, as a training run does;\n"
+    "                     search, by simulating candidates (minutes)\n"
     "\n"
     "Output (default: text):\n"
     "  --json             zeppelin-advice/1.0\n"

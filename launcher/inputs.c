@@ -88,7 +88,7 @@ static void say(void *arg, const char *text)
 
 int zep_inputs_topo(const struct zep_topo_args *a, struct zep_topo **topo_out, struct zep_error *err)
 {
-    struct zep_topo_want w = {.n_from = a->n_from, .from = a->from, .label_levels = a->label_levels, .hosts = a->hosts, .note = say};
+    struct zep_topo_want w = {.n_from = a->n_from, .from = a->from, .label_levels = a->label_levels, .hosts = a->hosts, .note = a->quiet ? NULL : say};
 
     struct zep_topo *topo = NULL;
     int rc = zep_topo_from(&w, &topo, err);

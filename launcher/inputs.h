@@ -13,6 +13,7 @@ struct zep_topo_args { /* no source: what there is (topology/source.h) */
     int n_from; /* -1: more than ZEP_MAX_FROM */
     const char *from[ZEP_MAX_FROM];
     const char *label_levels, *hosts, *only, *without;
+    int quiet;  /* what was recognised is not said */
     int n_slow; /* -1: more than ZEP_MAX_SLOW */
     const char *slow[ZEP_MAX_SLOW];
     char *made[ZEP_MAX_FROM]; /* texts that were made of short options; live as long as the process */

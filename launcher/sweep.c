@@ -21,24 +21,65 @@ static int is_preset(const struct zep_topo_args *t)
     return t->n_from == 1 && !strncmp(t->from[0], "preset:", 7) && !t->only && !t->without;
 }
 
-int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *asked, struct zep_ground *out, struct zep_error *err)
+/* The cluster; a preset with as many nodes as are wanted. */
+static int load_topo(const struct zep_topo_args *args, int n_node, struct zep_topo **topo_out, struct zep_error *err)
+{
+    struct zep_topo_args want = *args;
+    char text[160];
+    int rc = zep_inputs_topo(&want, topo_out, err);
+
+    if (rc < 0 || n_node <= (*topo_out)->n_node || !is_preset(&want))
+        return rc;
+    snprintf(text, sizeof text, "preset:%.*s:%d", (int)strcspn(want.from[0] + 7, ":"), want.from[0] + 7, n_node);
+    want.from[0] = text;
+    zep_topo_free(*topo_out);
+    *topo_out = NULL;
+    return zep_inputs_topo(&want, topo_out, err);
+}
+
+static int is_slow(const struct zep_node *n)
+{
+    for (int i = 0; i < (n->n_device ? n->n_device : 1); i++)
+        if (zep_device_speed(n, i) < 1)
+            return 1;
+    for (int i = 0; i < n->n_nic; i++)
+        if (n->nic[i].speed.source != ZEP_SRC_NONE && n->nic[i].speed.value < 1)
+            return 1;
+    return 0;
+}
+
+int zep_ground_fast(const struct zep_ground *g, const struct zep_predict_args *a, int n_node, struct zep_ground *fast_out, char **slow_out, int *n_slow_out, struct zep_error *err)
 {
     struct zep_topo_args want = a->problem.topo;
+    struct zep_buf slow = ZEP_BUF_INIT;
+    struct zep_ground fast = *g;
+    int n = 0, rc;
+
+    for (int i = 0; i < n_node && i < g->topo->n_node; i++)
+        if (is_slow(&g->topo->node[i]))
+            zep_buf_printf(&slow, n++ ? ",%s" : "%s", g->topo->node[i].id);
+    *n_slow_out = n;
+    if (!n || n == n_node) {
+        zep_buf_free(&slow);
+        return ZEP_OK;
+    }
+    want.quiet = 1;
+    fast.topo = NULL;
+    if ((rc = zep_buf_steal(&slow, slow_out, err)) == ZEP_OK && (rc = load_topo(&want, n_node, &fast.topo, err)) == ZEP_OK && (rc = zep_topo_select(fast.topo, NULL, *slow_out, err)) == ZEP_OK)
+        *fast_out = fast;
+    else
+        zep_topo_free(fast.topo);
+    return rc;
+}
+
+int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *asked, struct zep_ground *out, struct zep_error *err)
+{
     struct zep_ground g = {0};
     struct zep_view *view = NULL;
-    char text[160];
-    int rc = zep_inputs_topo(&want, &g.topo, err);
+    int rc = load_topo(&a->problem.topo, n_node, &g.topo, err);
 
     if (rc < 0)
         return rc;
-    if (n_node > g.topo->n_node && is_preset(&want)) {
-        snprintf(text, sizeof text, "preset:%.*s:%d", (int)strcspn(want.from[0] + 7, ":"), want.from[0] + 7, n_node);
-        want.from[0] = text;
-        zep_topo_free(g.topo);
-        g.topo = NULL;
-        if ((rc = zep_inputs_topo(&want, &g.topo, err)) < 0)
-            return rc;
-    }
     if (n_node > g.topo->n_node) {
         rc = zep_error_set(err, ZEP_EINVAL, "%s: '%d': the topology has %d node%s: expected no more, or a known machine (--preset NAME)", asked, n_node, g.topo->n_node, g.topo->n_node == 1 ? "" : "s");
         goto err_topo;
@@ -93,6 +134,8 @@ int zep_ground_view(const struct zep_ground *g, const struct zep_predict_args *a
     }
     if (s->nic_bw > 0)
         set_nic_bw(g->topo, view, s->nic_bw);
+    for (int i = 0; i < view->n_nic && s->nic_scale > 0; i++)
+        view->nic_bw[i] *= s->nic_scale;
     *view_out = view;
     return ZEP_OK;
 }

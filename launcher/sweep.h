@@ -18,12 +18,15 @@ struct zep_setting {
     const struct zep_workload *work;
     int n_node;
     double nic_bw;    /* of every NIC, bytes/s; 0: as the topology says */
+    double nic_scale; /* NICs so many times as fast; 0: as they are */
     double slack;     /* capacity as a multiple of tokens / devices, no more than memory holds, where capacity is 0 */
     int64_t capacity;
 };
 
 /* The cluster, with n_node nodes at least (a preset is opened with as many; 0: as it is; asked: the option that asks for them), and the costs; what is used is said on standard error. */
 int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *asked, struct zep_ground *ground_out, struct zep_error *err);
+/* The same without the slow nodes among the first n_node: those with a device, or a NIC, that is marked slow. *out_of: how many they are, and slow_out (free()) their names; 0, or all: no ground is made. */
+int zep_ground_fast(const struct zep_ground *g, const struct zep_predict_args *a, int n_node, struct zep_ground *fast_out, char **slow_out, int *n_slow_out, struct zep_error *err);
 void zep_ground_free(struct zep_ground *g);
 /* The devices that a setting has. */
 int zep_ground_view(const struct zep_ground *g, const struct zep_predict_args *a, const struct zep_setting *s, struct zep_view **view_out, struct zep_error *err);

@@ -397,6 +397,30 @@ like "$err" "short of the batch's [0-9]+; memory holds [0-9]+ a device: fewer to
 run "$zeppelin" sim --preset A:2 --model llama-7b --lengths <(echo 200k) --tokens 200k
 like "$err" "a document has 204800 tokens, memory of all devices together holds [0-9]+" "nor for a document that is too long"
 
+# --- advice and explanation go by the same measurement
+wide=(--preset A:4 --model llama-7b --dist 'arxiv:tokens=128k,seed=1')
+run "$zeppelin" advise "${wide[@]}" --steps 1 --methods zeppelin,te-cp,static-cp
+advised=$(sed -n 's/^NICs of twice the bandwidth would make the steps \([0-9.]*\) % shorter.*/\1/p' <<<"$out")
+unlike "$out" "faster links" "no words that nothing measured"
+like "$out" "context-parallel group smaller than all devices is static-cp: [0-9.]+ x" "who has which rival"
+like "$out" "measured gains over te-cp are smaller than predicted ones: 2.80 x on average" "and what was measured"
+[[ "$out" =~ capacity\ ([0-9]+)\ tokens.*,\ ([0-9])\ nodes ]]
+run "$zeppelin" explain "${wide[@]}" --nodes "${BASH_REMATCH[2]}" --capacity "${BASH_REMATCH[1]}"
+is "$advised" "$(sed -n 's/^ *\([0-9.]*\) % shorter: NICs of twice the bandwidth$/\1/p' <<<"$out")" "what faster NICs give is what explain says"
+[ -n "$advised" ]
+ok $? "and something"
+# slow nodes are left out where that is better
+run "$zeppelin" advise "${wide[@]}" --steps 1 --methods zeppelin --slow node1=0.3 --json
+python3 -c 'import json, sys
+j = json.loads(sys.argv[1]); print(sorted({s["nodes"] for s in j["settings"]}), j["recommended"].get("without"), j["recommended"]["nodes"])' "$out" >seen
+is "$(cat seen)" "[1, 2, 3, 4] node1 3" "the nodes but the slow one are tried, and recommended"
+run "$zeppelin" advise "${wide[@]}" --steps 1 --methods zeppelin --slow node1=0.3
+like "$out" "^  leave out the slow nodes: node1$" "in words"
+run "$zeppelin" advise "${wide[@]}" --without node1 --nodes 3 --steps 1 --methods zeppelin --json
+python3 -c 'import json, sys; print(json.loads(sys.argv[1])["recommended"]["mean_step_s"])' "$out" >seen
+run "$zeppelin" advise "${wide[@]}" --steps 1 --methods zeppelin --slow node1=0.3 --effort fast --json
+is "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["recommended"]["mean_step_s"])' "$out")" "$(cat seen)" "as if they were not there"
+
 # --- steps and windows ---
 run "$zeppelin" plan --preset A:1 --model llama-3b --capacity 12k --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 4 --svg steps.svg --json
 ok "$status" "steps in order and by windows"
