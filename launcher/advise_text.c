@@ -383,7 +383,7 @@ int zep_advice_to_json(const struct zep_advice *v, struct zep_buf *b, struct zep
     json_object_set_new(root, "limit", json_pack("{s:s, s:f, s:f, s:f, s:f}", "what", limit_names[v->limit], "computing_s", c->part_s[ZEP_LIMIT_COMPUTE] / v->n_batch, "network_s", c->part_s[ZEP_LIMIT_NET] / v->n_batch, "node_s",
                                                  c->part_s[ZEP_LIMIT_NODE] / v->n_batch, "uneven_s", c->part_s[ZEP_LIMIT_UNEVEN] / v->n_batch));
     if (!isnan(v->nic_gain))
-        json_object_set_new(json_object_get(root, "limit"), "nics_twice_shorter", json_real(v->nic_gain));
+        json_object_set_new(root, "nics_twice_shorter", json_real(v->nic_gain));
     if (s->is_fast)
         json_object_set_new(json_object_get(root, "recommended"), "without", json_string(v->slow));
     json_object_set_new(root, "job", json_pack("{s:i, s:s, s:I}", "cluster.nodes", s->n_node, "plan.method", v->method[v->best_method], "plan.capacity", (json_int_t)s->capacity));
