@@ -94,6 +94,16 @@ ok "$status" "a run in an allocation, by mpirun"
 close "$local_run" "$(rundir)"
 ok $? "its losses are the same"
 
+# by_srun ARGUMENT...: a step; one that does not get going in two minutes (PMIx on a machine with too few cores) is told and tried once more
+by_srun()
+{
+    run timeout 120 srun --mpi=pmix "$@"
+    if [ "$status" -eq 124 ]; then
+        diag "srun $*: no end in 120 s, tried again" "$err" "$(ps -eo pid,stat,wchan:20,time,args | grep -E '[t]rain-probe|[s]lurmstepd' | head -n 20)"
+        run timeout 120 srun --mpi=pmix "$@"
+    fi
+}
+
 if [ -x "$probe" ]; then
     run "$probe" data "$tmp/data"
     for layout in "base:nodes:1 dev:1:1200" "four:nodes:2 dev:2 nic:1:300" "eight:nodes:4 dev:2 nic:1:150"; do
@@ -107,13 +117,13 @@ train: {tokens: 1200, seed: 31, eval_tokens: 0}
 plan: {capacity: $cap}
 JOB
     done
-    run srun --mpi=pmix -N1 -n1 "$probe" run base.out base.yaml --steps 1 --gradient-at 1
+    by_srun -N1 -n1 "$probe" run base.out base.yaml --steps 1 --gradient-at 1
     ok "$status" "one rank under srun"
-    run srun --mpi=pmix -N2 -n4 --ntasks-per-node=2 "$probe" run four.out four.yaml --steps 1 --gradient-at 1
+    by_srun -N2 -n4 --ntasks-per-node=2 "$probe" run four.out four.yaml --steps 1 --gradient-at 1
     run "$probe" compare base.out four.out 1e-5 1e-5
     ok "$status" "gradients of 4 ranks on 2 nodes under srun"
     diag "$out"
-    run srun --mpi=pmix -N4 -n8 --ntasks-per-node=2 "$probe" run eight.out eight.yaml --steps 1 --gradient-at 1
+    by_srun -N4 -n8 --ntasks-per-node=2 "$probe" run eight.out eight.yaml --steps 1 --gradient-at 1
     run "$probe" compare base.out eight.out 1e-5 1e-5
     ok "$status" "gradients of 8 ranks on 4 nodes under srun"
     diag "$out"

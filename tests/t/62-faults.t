@@ -284,5 +284,10 @@ like "$(cat "$limit_dir"/slurm-*.out)" 'User defined signal 1: stopping after th
 like "$(cat "$limit_dir"/slurm-*.out)" 'zeppelin: back into the queue, to go on after step [1-9]' "the time limit: and put back by the script"
 scancel "$limit_id"
 until_true 20 has_ended "$limit_id"
-is "$(pgrep -f '^[^ ]*/zeppelin-rank ')" "" "no rank is left of all of them"
+none_left()
+{
+    ! pgrep -f '^[^ ]*/zeppelin-rank ' >/dev/null
+}
+until_true 20 none_left
+is "$(pgrep -af '^[^ ]*/zeppelin-rank ')" "" "no rank is left of all of them"
 done_testing
