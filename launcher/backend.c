@@ -196,6 +196,11 @@ int zep_run_exit_status(const struct zep_run *run, const struct zep_live *live, 
             snprintf(cause, size, "%s", o.cause);
         return zep_exit_status(o.status);
     }
+    if (live->told && live->exit_status >= 0) {
+        if (live->exit_status)
+            snprintf(cause, size, "%s", live->why);
+        return live->exit_status;
+    }
     snprintf(cause, size, "the run left no outcome%s%s", *live->why ? ": " : "", live->why);
     return live->exit_status >= 0 ? live->exit_status : zep_exit_status(ZEP_EPEER);
 }

@@ -8,6 +8,7 @@
 #include "launcher/runfolder.h"
 
 #define ZEP_ASK_EVERY_S 15.0 /* a controller is asked so often at most */
+#define ZEP_EXIT_CANCELLED (128 + 15)
 
 enum zep_life {
     ZEP_LIFE_UNKNOWN = 0, /* no answer: why says it */
@@ -41,6 +42,7 @@ struct zep_live {
     char user[64];          /* whose it is, "" not known */
     double submitted, start, end; /* seconds since the epoch, 0 not known; start: of what waits the controller's estimate; end: when its time is over, or was */
     int exit_status;        /* what an ended run that left no outcome ends with; -1 not known */
+    int told;               /* of what has ended: the backend knows how (exit_status, why), also without an outcome in the folder */
     int has_step;           /* step is known: to which the last attempt came, by the backend's word */
     int64_t step;
 };

@@ -27,6 +27,7 @@
 #include "launcher/precheck.h"
 
 #define OURS "app.kubernetes.io/managed-by=zeppelin"
+#define FAILED_SHOWN 3 /* failed workers that a line names */
 #define FIRST_MS 50
 #define FIRST_TRIES 100
 #define LAST_LOG_S 60.0 /* beyond cluster.grace, for the last lines of a log */
@@ -166,7 +167,9 @@ static void tell_outcome(const json_t *end, struct zep_live *l)
         l->has_step = 1;
         l->step = json_integer_value(json_object_get(o, "step"));
     }
-    if (*text_at(o, "cause", NULL))
+    if (l->exit_status == 0)
+        *l->why = '\0';
+    else if (*text_at(o, "cause", NULL))
         snprintf(l->why, sizeof l->why, "%.400s", text_at(o, "cause", NULL));
     else if (*text_at(end, "message", NULL))
         snprintf(l->why, sizeof l->why, "%.400s", text_at(end, "message", NULL));
@@ -175,20 +178,48 @@ static void tell_outcome(const json_t *end, struct zep_live *l)
 
 static void tell_end(const json_t *job, const json_t *failed, struct zep_live *l)
 {
-    int evicted = failed && strstr(text_at(failed, "reason", NULL), "Evicted") != NULL;
+    int evicted = failed && strstr(text_at(failed, "reason", NULL), "Evicted") != NULL, in_time = !failed || !strstr(text_at(failed, "reason", NULL), "DeadlineExceeded");
 
     l->life = ZEP_LIFE_ENDED;
     l->end = when(text_at(job, "status", "completionTime"));
-    snprintf(l->word, sizeof l->word, "%s", !failed ? "Succeeded" : evicted ? "Evicted" : "Failed");
-    l->exit_status = !failed ? 0 : evicted || strstr(text_at(failed, "reason", NULL), "DeadlineExceeded") ? zep_exit_status(ZEP_EPEER) : 1;
-    if (failed)
+    snprintf(l->word, sizeof l->word, "%s", !failed ? "Succeeded" : evicted ? "Evicted" : in_time ? "Failed" : "DeadlineExceeded");
+    l->told = 1;
+    l->exit_status = !failed ? 0 : evicted ? zep_exit_status(ZEP_EPEER) : in_time ? 1 : zep_exit_status(ZEP_ESTOPPED);
+    if (!in_time) /* the launcher's pod, which could tell, is deleted then */
+        snprintf(l->why, sizeof l->why, "its time (cluster.time) was over: it was told to stop with a checkpoint (%s: %.300s)", text_at(failed, "reason", NULL), text_at(failed, "message", NULL));
+    else if (failed)
         snprintf(l->why, sizeof l->why, "%s: %.400s", text_at(failed, "reason", NULL), text_at(failed, "message", NULL));
+}
+
+/* Where both do not fit, what is there is cut. */
+static void add_why(struct zep_live *l, const char *text)
+{
+    size_t n = strlen(l->why), size = sizeof l->why, more = strlen(text) + 3, room = more < size / 2 ? size - more : size / 2;
+
+    n = n < room ? n : room;
+    snprintf(l->why + n, sizeof l->why - n, "%s%s", n ? "; " : "", text);
+}
+
+/* "zep-worker-1 on gpu-2: Evicted: The node was low on resource: memory." */
+static void why_failed(const json_t *pod, struct zep_buf *b)
+{
+    const json_t *end = terminated(pod);
+    const char *reason = text_at(pod, "status", "reason"), *message = text_at(pod, "status", "message"), *node = text_at(pod, "spec", "nodeName");
+
+    if (!*reason)
+        reason = text_at(end, "reason", NULL);
+    if (!*message)
+        message = text_at(end, "message", NULL);
+    zep_buf_printf(b, "%s%s%s%s", b->len ? "; " : "", text_at(pod, "metadata", "name"), *node ? " on " : "", node);
+    zep_buf_printf(b, ": %s%s%.150s", *reason ? reason : "failed", *message ? ": " : "", message);
+    if (!*message && json_is_integer(json_object_get(end, "exitCode")))
+        zep_buf_printf(b, ", exit status %d", (int)json_integer_value(json_object_get(end, "exitCode")));
 }
 
 static void tell_pods(const json_t *pods, const char *ns, const char *name, struct zep_live *l)
 {
-    struct zep_buf nodes = ZEP_BUF_INIT;
-    int holding = 0;
+    struct zep_buf nodes = ZEP_BUF_INIT, failed = ZEP_BUF_INIT;
+    int holding = 0, n_failed = 0;
     json_t *pod;
     size_t i;
 
@@ -206,17 +237,22 @@ static void tell_pods(const json_t *pods, const char *ns, const char *name, stru
             zep_buf_printf(&nodes, "%s%s", nodes.len ? "," : "", node);
         if (l->life == ZEP_LIFE_WAITING && !strcmp(phase, "Pending") && !*l->why)
             why_pending(pod, l->why, sizeof l->why);
-        if (l->life != ZEP_LIFE_ENDED && !strcmp(phase, "Failed") && !*l->why)
-            snprintf(l->why, sizeof l->why, "%s failed: %s %.200s", text_at(pod, "metadata", "name"), text_at(pod, "status", "reason"), terminated(pod) ? text_at(terminated(pod), "reason", NULL) : "");
+        if (!strcmp(phase, "Failed") && n_failed++ < FAILED_SHOWN)
+            why_failed(pod, &failed);
     }
+    if (n_failed > FAILED_SHOWN)
+        zep_buf_printf(&failed, "; %d more", n_failed - FAILED_SHOWN);
+    if (failed.data && l->exit_status != 0)
+        add_why(l, failed.data);
     if (l->life == ZEP_LIFE_ENDED && holding) {
-        size_t n = strlen(l->why);
+        char text[160];
 
-        snprintf(l->why + n, sizeof l->why - n, "%s%d worker%s still there and hold%s what %s asked for: `zeppelin cancel` frees it", n ? "; " : "", holding, holding == 1 ? " is" : "s are", holding == 1 ? "s" : "",
-                 holding == 1 ? "it" : "they");
+        snprintf(text, sizeof text, "%d worker%s still there and hold%s what %s asked for: `zeppelin cancel` frees it", holding, holding == 1 ? " is" : "s are", holding == 1 ? "s" : "", holding == 1 ? "it" : "they");
+        add_why(l, text);
     }
     snprintf(l->where, sizeof l->where, "%s", nodes.data ? nodes.data : "");
     zep_buf_free(&nodes);
+    zep_buf_free(&failed);
 }
 
 /* The operator tells of what it refuses by an event only. */
@@ -286,7 +322,7 @@ static int same_place(const struct zep_run *a, const struct zep_run *b)
 }
 
 /* Two questions for all runs of a namespace. */
-static int status(const struct zep_run *const *run, int n, int fresh, struct zep_live *live_out, struct zep_error *err)
+static int ask(const struct zep_run *const *run, int n, int fresh, struct zep_live *live_out, struct zep_error *err)
 {
     char *done = zep_calloc((size_t)n + 1, 1);
 
@@ -321,6 +357,17 @@ static int status(const struct zep_run *const *run, int n, int fresh, struct zep
     }
     free(done);
     return ZEP_OK;
+}
+
+/* Of what is not in the cluster any more the record tells. */
+static int status(const struct zep_run *const *run, int n, int fresh, struct zep_live *live_out, struct zep_error *err)
+{
+    int rc = ask(run, n, fresh, live_out, err);
+
+    for (int i = 0; i < n && rc == ZEP_OK; i++)
+        if (live_out[i].life == ZEP_LIFE_FORGOTTEN && run[i]->dir)
+            zep_k8s_record_ended(run[i]->dir, &live_out[i]);
+    return rc;
 }
 
 static int asks(const struct zep_run *run)
@@ -460,7 +507,7 @@ static int keep_end(struct keeping *k, double limit_s, struct zep_error *err)
     int rc = k->pid ? zep_kube_logs_wait(k->pid, limit_s, err) : ZEP_OK;
     struct stat st;
 
-    if (k->pid && stat(k->part, &st) == 0 && (rc == ZEP_OK || (st.st_size > 0 && !k->saved)) && rename(k->part, k->path) == 0)
+    if (k->pid && stat(k->part, &st) == 0 && st.st_size > 0 && (rc == ZEP_OK || !k->saved) && rename(k->part, k->path) == 0)
         k->saved = 1;
     if (k->part)
         unlink(k->part);
@@ -503,19 +550,40 @@ static int remove_job(const struct zep_kube *k, const struct zep_run *run, const
     return rc;
 }
 
+/* With that the cluster forgets how it ended: the record keeps it. */
+static int remove_run(const struct zep_kube *k, const struct zep_run *run, struct zep_live *live, int now, int *saved_out, struct zep_error *err)
+{
+    char ns[128], name[128];
+    struct zep_error e;
+    int rc;
+
+    split(run->job[run->n_job - 1], ns, name);
+    if ((rc = remove_job(k, run, name, now, saved_out, err)) < 0 || !run->dir || !zep_k8s_record_exists(run->dir) || live->life == ZEP_LIFE_FORGOTTEN)
+        return rc;
+    if (live->life != ZEP_LIFE_ENDED) {
+        snprintf(live->word, sizeof live->word, "Cancelled");
+        snprintf(live->why, sizeof live->why, "`zeppelin k8s --resume %s --apply` goes on from its last checkpoint", run->info.id);
+        live->exit_status = ZEP_EXIT_CANCELLED;
+        live->end = 0;
+    }
+    if (zep_k8s_record_end(run->dir, live, &e) < 0)
+        zep_log(ZEP_LOG_WARN, "how it ended is not kept: %s", e.text);
+    return ZEP_OK;
+}
+
 static int cancel(const struct zep_run *run, int now, char *said_out, size_t size, struct zep_error *err)
 {
     struct zep_live live = {0};
     char ns[128], name[128];
     struct zep_kube k = {0};
-    int rc, saved = 0;
+    int rc, saved = 0, ended;
 
     if (!run->n_job) {
         snprintf(said_out, size, "it was never created: nothing to stop");
         return ZEP_OK;
     }
     split(run->job[run->n_job - 1], ns, name);
-    if ((rc = status(&run, 1, 1, &live, err)) < 0)
+    if ((rc = ask(&run, 1, 1, &live, err)) < 0)
         return rc;
     if (live.life == ZEP_LIFE_UNKNOWN)
         return zep_error_set(err, ZEP_EUNAVAIL, "%s", live.why);
@@ -523,13 +591,15 @@ static int cancel(const struct zep_run *run, int now, char *said_out, size_t siz
         snprintf(said_out, size, "it is not in the cluster: nothing to stop");
         return ZEP_OK;
     }
+    ended = live.life == ZEP_LIFE_ENDED;
     if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK)
-        rc = remove_job(&k, run, name, now, &saved, err);
+        rc = remove_run(&k, run, &live, now, &saved, err);
     zep_kube_close(&k);
-    if (rc == ZEP_OK)
-        snprintf(said_out, size, live.life == ZEP_LIFE_ENDED ? "it had ended: MPIJob %s and its pods are deleted%s" : now ? "MPIJob %s is deleted, its pods at once%s" : "MPIJob %s is deleted; its pods stop with a checkpoint%s",
-                 run->job[run->n_job - 1], saved ? ", its log is in the run folder" : "");
-    return rc;
+    if (rc < 0)
+        return rc;
+    snprintf(said_out, size, ended ? "it had ended: MPIJob %s and its pods are deleted%s%s%s" : now ? "MPIJob %s is deleted, its pods at once%s%s%s" : "MPIJob %s is deleted; its pods stop with a checkpoint%s%s%s",
+             run->job[run->n_job - 1], saved ? ", its log is in the run folder" : "", ended || !run->dir ? "" : "; ", ended || !run->dir ? "" : live.why);
+    return ZEP_OK;
 }
 
 /* --- the next attempt --- */
@@ -549,31 +619,54 @@ static int await_end(const struct zep_kube *k, const char *name, double limit_s,
     return rc == ZEP_ENOENT ? ZEP_OK : rc;
 }
 
+int zep_k8s_may_go_on(const struct zep_run *run, const struct zep_live *live, struct zep_error *err)
+{
+    if (run->backend != &zep_backend_k8s || !run->dir || !zep_k8s_record_exists(run->dir))
+        return zep_error_set(err, ZEP_EREFUSED, "%s: no record of a run on Kubernetes is here (k8s.json in its run folder): expected one that `zeppelin k8s --apply` made", run->word);
+    if (live->life == ZEP_LIFE_UNKNOWN)
+        return zep_error_set(err, ZEP_EUNAVAIL, "%s", live->why);
+    if (live->life != ZEP_LIFE_ENDED && live->life != ZEP_LIFE_FORGOTTEN)
+        return zep_error_set(err, ZEP_EREFUSED, "%s has not ended (MPIJob %s: %s): `zeppelin cancel %s` stops it", run->info.id, live->job, live->word, run->info.id);
+    if (run->n_job >= ZEP_K8S_ATTEMPTS)
+        return zep_error_set(err, ZEP_EREFUSED, "%s: no other attempt: there were %d", run->info.id, run->n_job);
+    return ZEP_OK;
+}
+
+int zep_k8s_go_on(const struct zep_run *run, const struct zep_live *live, const struct zep_k8s_spec *spec, char *made_out, size_t size, struct zep_error *err)
+{
+    struct zep_live ended = *live;
+    char ns[128], name[128];
+    struct zep_kube k = {0};
+    int rc, saved;
+
+    split(run->job[run->n_job - 1], ns, name);
+    if ((rc = zep_kube_open(run->cluster, ns, &k, err)) == ZEP_OK && (rc = remove_run(&k, run, &ended, 0, &saved, err)) == ZEP_OK && (rc = await_end(&k, name, grace_of(run) + LAST_LOG_S, err)) == ZEP_OK)
+        rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made_out, size, err);
+    zep_kube_close(&k);
+    return rc;
+}
+
 int zep_k8s_resubmit(const struct zep_run *run, const struct zep_live *live, char *said_out, size_t size, struct zep_error *err)
 {
-    int lost = live->exit_status == zep_exit_status(ZEP_EPEER) || live->exit_status == zep_exit_status(ZEP_ESTOPPED), rc, saved;
-    char ns[128], name[128], made[300];
+    int lost = live->exit_status == zep_exit_status(ZEP_EPEER) || live->exit_status == zep_exit_status(ZEP_ESTOPPED), rc;
     struct zep_k8s_spec *spec = NULL;
     struct zep_job *job = NULL;
-    struct zep_kube k = {0};
+    struct zep_error e;
+    char made[300];
 
-    if (live->life != ZEP_LIFE_ENDED || !lost || !run->dir || !zep_k8s_record_exists(run->dir)) {
-        snprintf(said_out, size, "%s", !lost || live->life != ZEP_LIFE_ENDED ? "" : "no other attempt: its record is not here");
+    *said_out = '\0';
+    if (live->life == ZEP_LIFE_ENDED && live->exit_status == ZEP_EXIT_CANCELLED && run->dir)
+        snprintf(said_out, size, "no other attempt: what was cancelled stays so, until `zeppelin k8s --resume %s --apply`", run->info.id);
+    if (live->life != ZEP_LIFE_ENDED || !lost)
+        return 0;
+    if (zep_k8s_may_go_on(run, live, &e) < 0) {
+        snprintf(said_out, size, "no other attempt: %.300s", e.text);
         return 0;
     }
-    if (run->n_job >= ZEP_K8S_ATTEMPTS) {
-        snprintf(said_out, size, "no other attempt: there were %d", run->n_job);
-        return 0;
+    if ((rc = zep_runfolder_load_job(run->dir, NULL, 0, &job, err)) == ZEP_OK && (rc = zep_precheck_k8s(job, &spec, err)) == ZEP_OK && (rc = zep_k8s_go_on(run, live, spec, made, sizeof made, err)) == ZEP_OK) {
+        snprintf(said_out, size, "next attempt: MPIJob %s", made);
+        rc = 1;
     }
-    split(run->job[run->n_job - 1], ns, name);
-    if ((rc = zep_runfolder_load_job(run->dir, NULL, 0, &job, err)) < 0 || (rc = zep_precheck_k8s(job, &spec, err)) < 0 || (rc = zep_kube_open(run->cluster, ns, &k, err)) < 0 ||
-        (rc = remove_job(&k, run, name, 0, &saved, err)) < 0 ||
-        (rc = await_end(&k, name, grace_of(run) + LAST_LOG_S, err)) < 0 || (rc = zep_k8s_submit(spec, run->dir, run->n_job + 1, made, sizeof made, err)) < 0)
-        goto out;
-    snprintf(said_out, size, "next attempt: MPIJob %s", made);
-    rc = 1;
-out:
-    zep_kube_close(&k);
     zep_k8s_spec_free(spec);
     zep_job_free(job);
     return rc;
@@ -588,7 +681,7 @@ static int prune_one(struct zep_run *run, int dry_run, struct zep_error *err)
     char said[500];
     int rc;
 
-    if ((rc = status(&one, 1, 1, &live, err)) < 0)
+    if ((rc = ask(&one, 1, 1, &live, err)) < 0)
         return rc;
     if (live.life == ZEP_LIFE_UNKNOWN)
         return zep_error_set(err, ZEP_EUNAVAIL, "%s", live.why);

@@ -17,7 +17,8 @@ static const struct cli cli = {
     "\n"
     "Stops runs: one that waits is taken out of the queue with all jobs of its chain; one that runs stops after the\n"
     "step in hand, with a checkpoint, within cluster.grace, and does not go back into the queue by itself.\n"
-    "JOB is a run folder, a run's id, or [CLUSTER:]JOBID.\n"
+    "On Kubernetes the MPIJob is deleted; its pods stop with a checkpoint, and the launcher's log is saved.\n"
+    "JOB is a run folder, a run's id, [CLUSTER:]JOBID, or k8s:[NAMESPACE:]NAME.\n"
     "\n"
     "  --now  ends what runs at once, without a checkpoint (Slurm gives it its KillWait)\n"
     "  -h, --help\n",

@@ -18,8 +18,8 @@ static const struct option options[] = {{"set", required_argument, NULL, OPT_SET
 static const struct cli cli = {
     "job",
     "usage: zeppelin job init [-o FILE]\n"
-    "       zeppelin job check FILE [--set KEY=VALUE]...\n"
-    "       zeppelin job show [FILE] [--set KEY=VALUE]...\n"
+    "       zeppelin job check [-o FILE] FILE [--set KEY=VALUE]...\n"
+    "       zeppelin job show [--json] [-o FILE] [FILE] [--set KEY=VALUE]...\n"
     "\n"
     "init   writes a job file with every key, its default and its meaning\n"
     "check  says whether a job file is right, or all that is wrong with it: also whether the data sets and the\n"

@@ -14,7 +14,7 @@ static const struct cli cli = {
     "usage: zeppelin logs [-f] [--ranks] JOB\n"
     "\n"
     "Prints the log of a run: of a batch job its output, of others what zeppelin run and the ranks said.\n"
-    "JOB is a run folder, a run's id, or [CLUSTER:]JOBID.\n"
+    "JOB is a run folder, a run's id, [CLUSTER:]JOBID, or k8s:[NAMESPACE:]NAME.\n"
     "\n"
     "  -f, --follow  goes on until the run has ended\n"
     "  --ranks       only the file log of the run folder, without what the batch script says\n"

@@ -19,6 +19,7 @@
 #include "launcher/environment.h"
 #include "launcher/follow.h"
 #include "launcher/inputs.h"
+#include "launcher/k8s_record.h"
 #include "launcher/launch.h"
 #include "launcher/options.h"
 #include "launcher/precheck.h"
@@ -126,7 +127,11 @@ static int prepare(struct session *s, struct zep_error *err)
     int rc;
 
     if (a->resume) {
-        if ((rc = zep_runfolder_find(a->resume, &s->rundir, err)) < 0 || (rc = wait_for_folder(s->rundir, err)) < 0 || (rc = zep_runfolder_load_job(s->rundir, a->set, a->n_set, &s->job, err)) < 0)
+        if ((rc = zep_runfolder_find(a->resume, &s->rundir, err)) < 0)
+            return rc;
+        if (zep_k8s_record_exists(s->rundir))
+            return zep_error_set(err, ZEP_EREFUSED, "%s is a run on Kubernetes, and its checkpoints lie there: `zeppelin k8s --resume %s --apply` goes on", s->rundir, s->rundir);
+        if ((rc = wait_for_folder(s->rundir, err)) < 0 || (rc = zep_runfolder_load_job(s->rundir, a->set, a->n_set, &s->job, err)) < 0)
             return rc;
     } else if ((rc = zep_job_load(a->job, a->set, a->n_set, &s->job, err)) < 0) {
         return rc;

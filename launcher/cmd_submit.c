@@ -280,6 +280,8 @@ static int load_old(struct submission *s, struct zep_error *err)
         return rc;
     if (!run->dir)
         rc = zep_error_set(err, ZEP_ENOENT, "%s: no run folder of it can be seen here", a->resume);
+    else if (run->backend == &zep_backend_k8s)
+        rc = zep_error_set(err, ZEP_EREFUSED, "%s is a run on Kubernetes, and its checkpoints lie there: `zeppelin k8s --resume %s --apply` goes on", run->dir, run->info.id);
     else if ((rc = run->backend->status((const struct zep_run *const *)&run, 1, 1, &live, err)) == ZEP_OK && live.life >= ZEP_LIFE_WAITING && live.life <= ZEP_LIFE_ENDING)
         rc = zep_error_set(err, ZEP_EREFUSED, "%s has not ended (%s): `zeppelin cancel` stops it", run->dir, *live.word ? live.word : "it runs");
     if (rc == ZEP_OK && !(s->rundir[0] = strdup(run->dir)))

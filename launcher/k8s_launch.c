@@ -91,6 +91,8 @@ static int make_folder(struct launch *l, struct zep_error *err)
         return zep_error_nomem(err, "run folder");
     if (!zep_fs_exists(run) && (rc = zep_runfolder_new_at(l->job, l->rundir, err)) == ZEP_OK)
         zep_log(ZEP_LOG_INFO, "run folder %s", l->rundir);
+    else if (rc == ZEP_OK && l->take_over && getenv(ZEP_K8S_JOB_VARIABLE)) /* a further attempt may have another number of workers */
+        rc = zep_runfolder_write_job(l->rundir, l->job, err);
     if (rc == ZEP_OK && (rc = zep_runfolder_info(l->rundir, &info, err)) == ZEP_OK)
         l->attempts_before = info.n_attempt;
     free(run);

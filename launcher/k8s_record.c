@@ -10,6 +10,7 @@
 #include "common/format.h"
 #include "common/fs.h"
 #include "common/log.h"
+#include "launcher/backend.h"
 #include "launcher/k8s_manifest.h"
 #include "launcher/kube.h"
 
@@ -57,6 +58,55 @@ static int write_json(const char *rundir, const char *name, const json_t *j, str
 int zep_k8s_record_write(const char *rundir, const json_t *record, struct zep_error *err)
 {
     return write_json(rundir, "k8s.json", record, err);
+}
+
+static json_t *last_attempt(const json_t *record)
+{
+    const json_t *attempts = json_object_get(record, "attempts");
+
+    return json_array_get(attempts, json_array_size(attempts) - 1);
+}
+
+int zep_k8s_record_end(const char *rundir, const struct zep_live *live, struct zep_error *err)
+{
+    json_t *record = NULL, *end;
+    int rc = zep_k8s_record_read(rundir, &record, err);
+
+    if (rc < 0)
+        return rc;
+    end = json_pack("{s:s, s:i, s:s, s:f}", "state", live->word, "exit_status", live->exit_status, "why", live->why, "time", live->end > 0 ? live->end : zep_clock_wall());
+    if (live->has_step)
+        json_object_set_new(end, "step", json_integer(live->step));
+    rc = end && json_object_set_new(last_attempt(record), "end", end) == 0 ? zep_k8s_record_write(rundir, record, err) : zep_error_nomem(err, "k8s.json");
+    json_decref(record);
+    return rc;
+}
+
+int zep_k8s_record_ended(const char *rundir, struct zep_live *l)
+{
+    json_t *record = NULL, *end, *status, *step;
+    const char *word, *why;
+    int known;
+
+    if (!zep_k8s_record_exists(rundir) || zep_k8s_record_read(rundir, &record, NULL) < 0)
+        return 0;
+    end = json_object_get(last_attempt(record), "end");
+    status = json_object_get(end, "exit_status");
+    word = json_string_value(json_object_get(end, "state"));
+    why = json_string_value(json_object_get(end, "why"));
+    if ((known = word && json_is_integer(status))) {
+        l->life = ZEP_LIFE_ENDED;
+        l->told = 1;
+        l->exit_status = (int)json_integer_value(status);
+        l->end = json_number_value(json_object_get(end, "time"));
+        step = json_object_get(end, "step");
+        l->has_step = json_is_integer(step);
+        l->step = json_integer_value(step);
+        snprintf(l->word, sizeof l->word, "%.31s", word);
+        snprintf(l->why, sizeof l->why, "%.511s", why ? why : "");
+    }
+    json_decref(record);
+    return known;
 }
 
 static const char *text_of(const json_t *j, const char *a, const char *b)

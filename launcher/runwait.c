@@ -84,7 +84,7 @@ int zep_run_wait_live(const struct zep_run *run, int all, struct zep_live *live_
     *live_out = w.live;
     *exit_status_out = zep_run_exit_status(run, &w.live, cause, sizeof cause);
     if (*cause)
-        zep_log(*exit_status_out == zep_exit_status(ZEP_ESTOPPED) ? ZEP_LOG_INFO : ZEP_LOG_ERROR, "%s", cause);
+        zep_log(*exit_status_out == zep_exit_status(ZEP_ESTOPPED) || *exit_status_out == ZEP_EXIT_CANCELLED ? ZEP_LOG_INFO : ZEP_LOG_ERROR, "%s", cause);
     return ZEP_OK;
 }
 

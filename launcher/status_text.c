@@ -69,8 +69,10 @@ const char *zep_status_word(const struct zep_run_status *s)
         return outcome_word(s->glance.outcome.status);
     if (s->live.life != ZEP_LIFE_ENDED)
         return "unknown";
-    if (s->live.exit_status == 128 + 15)
+    if (s->live.exit_status == ZEP_EXIT_CANCELLED)
         return "cancelled";
+    if (s->live.exit_status == zep_exit_status(ZEP_ESTOPPED))
+        return "stopped";
     if (s->live.exit_status == zep_exit_status(ZEP_EPEER))
         return "lost";
     if (s->live.exit_status == 0)

@@ -207,6 +207,68 @@ is "$(cat "$other/launcher-other.log")" "a line of other-launcher-qwert
 its last line" "its log is saved to the last line, though kubectl took its time to begin"
 k ok
 like "$err" "MPIJob train/other is deleted; its pods stop with a checkpoint" "says what it did"
+other_id=$(basename "$other")
+like "$err" "zeppelin k8s --resume $other_id --apply. goes on from its last checkpoint" "and how it can go on"
+run "$zeppelin" status "$other_id"
+like "$out" "state       cancelled: .zeppelin k8s --resume $other_id --apply. goes on" "status knows it, though the cluster does not"
+run "$zeppelin" wait --resubmit "$other_id"
+is "$status" 143 "wait: it was cancelled"
+like "$err" "what was cancelled stays so, until .zeppelin k8s --resume $other_id --apply" "and stays so"
+for verb in run submit; do
+    run "$zeppelin" "$verb" --resume "$other_id"
+    is "$status" 4 "$verb --resume: refused"
+    like "$err" "is a run on Kubernetes, .*zeppelin k8s --resume .* --apply. goes on" "with what goes on"
+done
+run "$zeppelin" k8s --resume "$other_id" --json
+ok "$status" "the next attempt is shown"
+is "$(python3 -c 'import json, sys; o = json.load(open(sys.argv[1])); print(o["metadata"]["name"], o["metadata"]["labels"]["zeppelin/run"])' "$tmp/out")" "other-r2 $other_id" "under its own name, of the same run"
+[ ! -e cluster/mpijobs.train.other-r2.json ]
+ok $? "and not made"
+run "$zeppelin" k8s --apply --set cluster.nodes=3 --resume "$other_id"
+ok "$status" "or made, on other workers"
+is "$out" "train/other-r2" "its name"
+is "$(python3 -c 'import json, sys; o = json.load(open(sys.argv[1]))["spec"]["mpiReplicaSpecs"]; print(o["Worker"]["replicas"], "--break-lock" in o["Launcher"]["template"]["spec"]["containers"][0]["command"])' \
+    cluster/mpijobs.train.other-r2.json)" "3 True" "with them, in the same folder"
+like "$(cat "$other/job.yaml")" "nodes: 3" "as the run folder's job says from then on"
+run "$zeppelin" k8s --apply --resume "$other_id"
+is "$status" 4 "not while it has not ended"
+like "$err" "$other_id has not ended \\(MPIJob train/other-r2: .*zeppelin cancel $other_id. stops it" "which is said"
+condition other-r2 ", {'type': 'Succeeded', 'status': 'True'}"
+run "$zeppelin" wait "$other_id"
+ok "$status" "wait: done"
+is "$err" "" "without an error"
+run "$zeppelin" k8s --apply --resume "$other_id"
+is "$status" 4 "one that is done does not go on by itself"
+like "$err" "is done: expected --set train.steps=N" "but with more steps"
+run "$zeppelin" cancel "$other_id"
+like "$err" "it had ended: MPIJob train/other-r2 and its pods are deleted\$" "what has ended and had no launcher has no log"
+run "$zeppelin" status "$other_id"
+like "$out" "state       done" "that it was done is kept"
+run "$zeppelin" cancel "$other_id"
+like "$err" "not in the cluster: nothing to stop" "cancel twice"
+
+# --- why workers failed ---
+run "$zeppelin" k8s --apply --set name=oom job.yaml
+oom=$(echo runs/oom-*)
+condition oom ", {'type': 'Failed', 'status': 'True', 'reason': 'BackoffLimitExceeded', 'message': 'Job has reached the specified backoff limit'}"
+e=${ended/STATUS/76}
+pod oom-launcher-aaaaa launcher Failed "${e/CAUSE/rank 9 on gpu-2 was lost}"
+pod oom-worker-0 worker Failed "o['status'].update(reason='Evicted', message='The node was low on resource: memory.')"
+pod oom-worker-1 worker Failed "o['status']['containerStatuses'] = [{'state': {'terminated': {'exitCode': 137, 'reason': 'OOMKilled'}}}]"
+run "$zeppelin" status "$oom"
+like "$out" "state       lost: rank 9 on gpu-2 was lost; oom-worker-0 on gpu-1: Evicted: The node was low on resource: memory.; oom-worker-1 on gpu-1: OOMKilled, exit status 137" "what became of workers is told"
+run "$zeppelin" wait "$oom"
+is "$status" 76 "wait"
+like "$err" "^zeppelin: error: rank 9 on gpu-2 was lost; oom-worker-0" "says it plainly"
+rm cluster/pods.train.oom-*
+condition oom ", {'type': 'Failed', 'status': 'True', 'reason': 'DeadlineExceeded', 'message': 'Job was active longer than specified deadline'}"
+run "$zeppelin" status "$oom"
+like "$out" "state       stopped: its time \\(cluster.time\\) was over" "a job whose time is over was stopped, not lost"
+run "$zeppelin" wait "$oom"
+is "$status" 75 "with the status of that"
+run "$zeppelin" k8s prune
+run "$zeppelin" status "$oom"
+like "$out" "state       stopped: its time" "also after it was deleted"
 : >cluster/log
 run "$zeppelin" k8s --apply --set name=other job.yaml
 condition other ", {'type': 'Running', 'status': 'True'}"
