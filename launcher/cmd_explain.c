@@ -73,6 +73,8 @@ static int parse(int argc, char **argv, struct args *a)
         else if (c == 'o')
             a->out = optarg;
     }
+    if (optind < argc && strlen(argv[optind]) > 5 && !strcmp(argv[optind] + strlen(argv[optind]) - 5, ".json"))
+        return zep_cli_usage(&cli, "'%s': explain plans anew: give the cluster, the workload, --model, --capacity and --method that it was planned with (`zeppelin plan %s` shows and --check proves a plan that was written)", argv[optind], argv[optind]);
     if (optind < argc)
         return zep_cli_usage(&cli, "unexpected argument '%s'", argv[optind]);
     if ((complaint = zep_predict_complaint(&a->p)))
@@ -385,6 +387,8 @@ static int explain(const struct args *a, struct zep_comparison *c, struct zep_bu
     zep_buf_printf(b, "%s: %d sequences, %" PRId64 " tokens on %d devices in %d nodes, capacity %" PRId64 "\n\n", r->plan->method, r->plan->n_seq, r->plan->n_token, r->plan->n_dev, r->plan->n_node, c->capacity);
     zep_comparison_put_micro(c, b);
     put_places(c, r, b);
+    zep_buf_puts(b, "  ");
+    zep_plan_put_ablations(r->plan, b);
     put_thresholds(c, b);
     if ((rc = put_bounds(c, r, b, err)) < 0)
         return rc;

@@ -70,7 +70,7 @@ static const struct cli cli = {
     "\n"
     "Output (default: text):\n"
     "  --check            prove the plan: schedules of all devices, forward and backward\n"
-    "  --json             zeppelin-plan/1.1, see zeppelin-plan(5)\n"
+    "  --json             zeppelin-plan/1.1 to 1.3, see zeppelin-plan(5)\n"
     "  --svg FILE         a picture: devices and tokens, coloured by zone\n"
     "  --export ranks     for other software: a folder with what each rank holds, computes, sends and\n"
     "                     receives, as JSON and .npy, see zeppelin-ranks(5); -o names it; the plan is proved\n"
@@ -89,6 +89,8 @@ struct args {
     int json, check;
     int64_t steps, window;
     enum zep_compose compose;
+    struct zep_topo *topo; /* what was planned for; NULL: a plan that was written before */
+    struct zep_view *view;
 };
 
 static int parse_number(const char *name, int64_t min, int64_t max, int64_t *out, struct zep_error *err)
@@ -343,8 +345,8 @@ static int build(struct args *a, struct zep_plan **plan_out, struct zep_workload
             say_no_links(topo, view, *plan_out);
     }
     free(capacity.dev);
-    zep_view_free(view);
-    zep_topo_free(topo);
+    a->view = view;
+    a->topo = topo;
     return rc;
 }
 
@@ -396,6 +398,21 @@ static void put_bytes(const struct args *a, const struct zep_plan *plan, struct 
                    ((double)st.hop_tok_inter * kv + (double)st.head_tok_inter * head) / 1e6, ((double)st.hop_tok_intra * kv + (double)st.head_tok_intra * head) / 1e6);
 }
 
+static int draw(const struct args *a, const struct zep_plan *plan, struct zep_error *err)
+{
+    struct zep_buf b = ZEP_BUF_INIT;
+    const char **name = a->topo ? zep_calloc((size_t)a->topo->n_node + 1, sizeof *name) : NULL;
+    int rc;
+
+    for (int i = 0; name && i < a->topo->n_node; i++)
+        name[i] = a->topo->node[i].id;
+    if ((rc = zep_plan_to_svg(plan, name, a->view ? a->view->dev_speed : NULL, &b, err)) == ZEP_OK)
+        rc = zep_cli_write(a->svg, &b, err);
+    zep_buf_free(&b);
+    free(name);
+    return rc;
+}
+
 static int show(const struct args *a, const struct zep_plan *plan, struct zep_error *err)
 {
     struct zep_buf b = ZEP_BUF_INIT;
@@ -404,9 +421,7 @@ static int show(const struct args *a, const struct zep_plan *plan, struct zep_er
     if (a->check)
         rc = prove(plan, err);
     if (rc == ZEP_OK && a->svg) {
-        if ((rc = zep_plan_to_svg(plan, &b, err)) == ZEP_OK)
-            rc = zep_cli_write(a->svg, &b, err);
-        zep_buf_free(&b);
+        rc = draw(a, plan, err);
     }
     if (rc == ZEP_OK && a->export) {
         if ((rc = zep_plan_export_ranks(plan, a->out, err)) == ZEP_OK)
@@ -463,5 +478,7 @@ int cmd_plan(int argc, char **argv)
         rc = show(&a, plan, &err);
     zep_plan_free(plan);
     zep_workload_free(w);
+    zep_view_free(a.view);
+    zep_topo_free(a.topo);
     return rc < 0 ? zep_cli_fail(&err) : 0;
 }

@@ -236,6 +236,7 @@ static int put_detail(const struct zep_comparison *c, const struct zep_predictio
     zep_buf_printf(b, "  %d layers %.2f ms, output head %.2f ms, gradients and parameters that nothing hides %.2f ms, optimizer %.2f ms\n", c->cost.model.n_layer, 1e3 * s->layers_s, 1e3 * s->head_s, 1e3 * s->exchange_s,
                    1e3 * s->optimizer_s);
     zep_comparison_put_micro(c, b);
+    zep_plan_put_ablations(r->plan, b);
     for (int pass = 0; pass < 2 && rc == ZEP_OK; pass++) {
         put_pass(c, r, pass, b);
         zep_buf_puts(b, "  critical path: ");

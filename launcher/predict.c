@@ -224,6 +224,34 @@ static int take_micro(const struct zep_predict_args *a, struct zep_comparison *c
     return ZEP_OK;
 }
 
+void zep_plan_put_ablations(const struct zep_plan *plan, struct zep_buf *b)
+{
+    struct zep_plan_stats st;
+    int routed = 0, intra = 0, inter = 0, heads = 0;
+
+    zep_plan_stats(plan, &st);
+    for (int i = 0; i < plan->n_hop; i++)
+        routed += plan->hop[i].n_proxy > 1;
+    for (int i = 0; i < plan->n_ring; i++) {
+        intra += plan->ring[i].zone == ZEP_ZONE_INTRA;
+        inter += plan->ring[i].zone == ZEP_ZONE_INTER;
+        heads += plan->ring[i].heads > 0;
+    }
+    zep_buf_printf(b, "in the plan: %" PRId64 " whole sequences, %d rings inside nodes, %d over nodes, ", st.zone_seq[ZEP_ZONE_LOCAL], intra, inter);
+    if (routed)
+        zep_buf_printf(b, "%d hops over several proxies, ", routed);
+    else
+        zep_buf_puts(b, "no hop over several proxies (nothing for --no-routing), ");
+    if (heads)
+        zep_buf_printf(b, "%d exchanges of heads, ", heads);
+    else
+        zep_buf_puts(b, "no exchange of heads (nothing for --no-heads), ");
+    if (plan->n_move)
+        zep_buf_printf(b, "%" PRId64 " tokens that move\n", st.moved_tok);
+    else
+        zep_buf_puts(b, "no token that moves (nothing for --no-remap)\n");
+}
+
 void zep_comparison_put_micro(const struct zep_comparison *c, struct zep_buf *b)
 {
     if (c->n_micro > 1)

@@ -74,6 +74,8 @@ int zep_predict_option(struct zep_predict_args *a, int option, const char *value
 const char *zep_predict_complaint(const struct zep_predict_args *a);
 /* Cluster, workload, costs and capacity; what is used is said on standard error. zep_comparison_free in any case. */
 int zep_comparison_open(const struct zep_predict_args *a, struct zep_comparison *c, struct zep_error *err);
+/* A line that says what of the plan the switches of ablations turn off. */
+void zep_plan_put_ablations(const struct zep_plan *plan, struct zep_buf *b);
 /* A line about micro-steps, where there are several. */
 void zep_comparison_put_micro(const struct zep_comparison *c, struct zep_buf *b);
 /* Sets fit and capacity of a comparison with workload, view and costs. why: empty, or why memory does not hold the batch (room for 300). */

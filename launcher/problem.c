@@ -206,7 +206,10 @@ int zep_problem_costs(const char *model_name, const char *device, const struct z
     if ((rc = device ? zep_engine_load(device, &engine, err) : zep_engine_of_topo(topo, &engine, err)) < 0)
         return rc;
     zep_log(ZEP_LOG_INFO, "model %s (%s)", model.name, model.source);
-    zep_log(engine.calibrated ? ZEP_LOG_INFO : ZEP_LOG_WARN, "device %s%s (%s)", engine.name, engine.calibrated ? "" : ", not calibrated here", engine.source);
+    if (engine.calibrated)
+        zep_log(ZEP_LOG_INFO, "device %s (%s)", engine.name, engine.source);
+    else
+        zep_log(ZEP_LOG_WARN, "device %s, not calibrated here: its numbers are of data sheets and papers (zeppelin sim --list-devices; zeppelin calibrate measures)", engine.name);
     return zep_cost_make(&model, &engine, tp, view->dev_bw[0] / tp, cost_out, err);
 }
 

@@ -103,6 +103,7 @@ int zep_steps_run(const struct zep_steps_args *a, struct zep_steps **out, struct
         goto out;
     }
     s->n = (int)a->n;
+    s->first = a->problem->step;
     s->window = a->window;
     s->tokens = a->problem->tokens;
     s->compose = zep_compose_names[a->compose];
@@ -175,7 +176,7 @@ static void put_rows(const struct zep_steps *s, int k, struct zep_buf *b)
     for (int i = 0; i < s->n; i++) {
         const struct zep_steps_row *r = &s->row[k][i];
 
-        zep_buf_printf(b, "%6d %10d %10" PRId64 " %10" PRId64 " %12.4g", i, r->n_doc, r->n_token, r->longest, r->pairs);
+        zep_buf_printf(b, "%6" PRId64 " %10d %10" PRId64 " %10" PRId64 " %12.4g", s->first + i, r->n_doc, r->n_token, r->longest, r->pairs);
         if (r->n_micro)
             zep_buf_printf(b, " %10.3f %6d", r->imbalance, r->n_micro);
         if (r->step_s > 0)
@@ -239,8 +240,9 @@ int zep_steps_to_json(const struct zep_steps *s, struct zep_buf *b, struct zep_e
 int zep_steps_to_svg(const struct zep_steps *s, struct zep_buf *b, struct zep_error *err)
 {
     enum { LEFT = 70, TOP = 40, PANEL = 170, WIDE = 900 };
-    int n_panel = s->row[1] ? 2 : 1, timed = s->row[0][0].step_s > 0;
+    int n_panel = s->row[1] ? 2 : 1, every = (s->n + 19) / 20, timed = s->row[0][0].step_s > 0;
     double most = 0, wide = (double)(WIDE - LEFT - 20) / s->n;
+    char top[32];
 
     for (int k = 0; k < n_panel; k++)
         for (int i = 0; i < s->n; i++) {
@@ -248,19 +250,22 @@ int zep_steps_to_svg(const struct zep_steps *s, struct zep_buf *b, struct zep_er
 
             most = v > most ? v : most;
         }
+    snprintf(top, sizeof top, most < 100000 ? "%.0f" : "%.2e", most);
     zep_buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%d\" viewBox=\"0 0 %d %d\" font-family=\"sans-serif\" font-size=\"12\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n", WIDE,
                    TOP + n_panel * (PANEL + TOP), WIDE, TOP + n_panel * (PANEL + TOP));
     for (int k = 0; k < n_panel; k++) {
         double foot = TOP + k * (PANEL + TOP) + PANEL;
 
         zep_buf_printf(b, "<text x=\"%d\" y=\"%.0f\" font-weight=\"bold\">%s: %s of each step</text>\n", LEFT, foot - PANEL - 8, k ? "by windows" : "in the order of the epoch", timed ? "predicted ms" : "attention pairs");
-        zep_buf_printf(b, "<text x=\"%d\" y=\"%.0f\" text-anchor=\"end\" fill=\"#555\">%.3g</text><text x=\"%d\" y=\"%.0f\" text-anchor=\"end\" fill=\"#555\">0</text>\n", LEFT - 6, foot - PANEL + 12, most, LEFT - 6, foot);
+        zep_buf_printf(b, "<text x=\"%d\" y=\"%.0f\" text-anchor=\"end\" fill=\"#555\">%s</text><text x=\"%d\" y=\"%.0f\" text-anchor=\"end\" fill=\"#555\">0</text>\n", LEFT - 6, foot - PANEL + 12, top, LEFT - 6, foot);
         for (int i = 0; i < s->n; i++) {
             const struct zep_steps_row *r = &s->row[k][i];
             double v = timed ? 1e3 * r->step_s : r->pairs, h = most > 0 ? PANEL * v / most : 0;
 
-            zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>step %d: %.4g, %d documents, %" PRId64 " tokens, longest %" PRId64 "</title></rect>\n", LEFT + i * wide, foot - h, 0.9 * wide, h,
-                           k ? "#4477aa" : "#999", i, v, r->n_doc, r->n_token, r->longest);
+            if (i % every == 0)
+                zep_buf_printf(b, "<text x=\"%.1f\" y=\"%.0f\" text-anchor=\"middle\" fill=\"#555\">%" PRId64 "</text>\n", LEFT + (i + 0.45) * wide, foot + 14, s->first + i);
+            zep_buf_printf(b, "<rect x=\"%.1f\" y=\"%.1f\" width=\"%.1f\" height=\"%.1f\" fill=\"%s\"><title>step %" PRId64 ": %.4g, %d documents, %" PRId64 " tokens, longest %" PRId64 "</title></rect>\n", LEFT + i * wide, foot - h, 0.9 * wide, h,
+                           k ? "#4477aa" : "#999", s->first + i, v, r->n_doc, r->n_token, r->longest);
         }
     }
     zep_buf_puts(b, "</svg>\n");

@@ -26,6 +26,7 @@ struct zep_steps_row {
 
 struct zep_steps {
     int n;
+    int64_t first; /* the number of the first */
     int64_t window, tokens;
     const char *compose;
     char model[48], device[48];

@@ -183,6 +183,7 @@ void zep_plan_stats(const struct zep_plan *plan, struct zep_plan_stats *out);
 int zep_plan_to_json(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
 int zep_plan_from_json(const char *name, const char *text, size_t len, struct zep_plan **plan_out, struct zep_error *err);
 int zep_plan_to_text(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err);
-int zep_plan_to_svg(const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err); /* ranks x tokens, coloured by zone */
+/* Devices x tokens, coloured by zone. node_name ([n_node], NULL: by number) and speed ([n_dev], NULL: not known; below 1 it is written beside the device) are what a plan does not know of its cluster. */
+int zep_plan_to_svg(const struct zep_plan *plan, const char *const *node_name, const double *speed, struct zep_buf *out, struct zep_error *err);
 
 #endif

@@ -3,11 +3,14 @@
 #include "planner/plan.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/arena.h"
+#include "common/encode.h"
 
-#define LEFT 130
+#define LEFT 150
 #define TOP 64
 #define WIDTH 860
 
@@ -38,6 +41,32 @@ static void put_piece(const struct zep_plan *p, const struct frame *f, int dev, 
         zep_buf_puts(b, "/>\n");
 }
 
+static void put_label(const struct zep_plan *p, const struct frame *f, int dev, double speed, struct zep_buf *b)
+{
+    if (f->row_h >= 10)
+        zep_buf_printf(b, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">device %d</text>\n", LEFT - 8, row_y(p, f, dev) + f->row_h * 0.62, dev);
+    if (speed < 1)
+        zep_buf_printf(b, "<text x=\"%d\" y=\"%.2f\" fill=\"#b00020\" font-size=\"%.0f\">slow: %.2g</text>\n", LEFT + WIDTH + 6, row_y(p, f, dev) + f->row_h * 0.62, f->row_h < 12 ? f->row_h : 11, speed);
+}
+
+static int put_node(const char *name, int node, double y, struct zep_buf *b, struct zep_error *err)
+{
+    char text[64];
+    int rc;
+
+    snprintf(text, sizeof text, name && strlen(name) > 12 ? "%.11s~" : "%s", name ? name : "");
+    if (!name)
+        snprintf(text, sizeof text, "node %d", node);
+    zep_buf_printf(b, "<text x=\"4\" y=\"%.2f\" fill=\"#555\" font-size=\"11\"><title>", y);
+    if ((rc = zep_encode_xml(b, name ? name : text, err)) < 0)
+        return rc;
+    zep_buf_puts(b, "</title>");
+    if ((rc = zep_encode_xml(b, text, err)) < 0)
+        return rc;
+    zep_buf_puts(b, "</text>\n");
+    return ZEP_OK;
+}
+
 static int put_device(const struct zep_plan *p, const struct frame *f, int dev, struct zep_buf *b, struct zep_error *err)
 {
     struct zep_piece *pc = NULL;
@@ -45,8 +74,6 @@ static int put_device(const struct zep_plan *p, const struct frame *f, int dev, 
 
     if ((rc = zep_plan_attn_pieces(p, dev, &pc, &n, err)) < 0)
         return rc;
-    if (f->row_h >= 10)
-        zep_buf_printf(b, "<text x=\"%d\" y=\"%.2f\" text-anchor=\"end\">device %d</text>\n", LEFT - 8, row_y(p, f, dev) + f->row_h * 0.62, dev);
     for (int i = 0; i < n; i++)
         put_piece(p, f, dev, &pc[i], b);
     free(pc);
@@ -68,7 +95,7 @@ static void put_legend(const struct zep_plan *p, double y, struct zep_buf *b)
     zep_buf_printf(b, "<rect x=\"%.0f\" y=\"%.2f\" width=\"12\" height=\"4\" fill=\"#444\"/><text x=\"%.0f\" y=\"%.2f\">linear layout</text>\n", x, y - 6, x + 18, y);
 }
 
-int zep_plan_to_svg(const struct zep_plan *p, struct zep_buf *b, struct zep_error *err)
+int zep_plan_to_svg(const struct zep_plan *p, const char *const *node_name, const double *speed, struct zep_buf *b, struct zep_error *err)
 {
     struct frame f = {.row_h = p->n_dev <= 32 ? 26 : p->n_dev <= 128 ? 12 : 4, .gap = p->n_dev <= 32 ? 6 : 2};
     int64_t widest = p->capacity_tok;
@@ -82,14 +109,15 @@ int zep_plan_to_svg(const struct zep_plan *p, struct zep_buf *b, struct zep_erro
     f.x_scale = (double)WIDTH / (double)widest;
     bottom = row_y(p, &f, p->n_dev - 1) + f.row_h;
     cap_x = LEFT + (double)p->capacity_tok * f.x_scale;
-    zep_buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 40, bottom + 62,
-                   LEFT + WIDTH + 40, bottom + 62);
+    zep_buf_printf(b, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%.0f\" viewBox=\"0 0 %d %.0f\" font-family=\"sans-serif\" font-size=\"12\">\n", LEFT + WIDTH + 70, bottom + 62,
+                   LEFT + WIDTH + 70, bottom + 62);
     zep_buf_printf(b, "<rect width=\"100%%\" height=\"100%%\" fill=\"#fff\"/>\n<text x=\"%d\" y=\"26\" font-size=\"15\">%s: %d sequences, %" PRId64 " tokens on %d devices in %d nodes</text>\n", LEFT, p->method,
                    p->n_seq, p->n_token, p->n_dev, p->n_node);
     zep_buf_printf(b, "<text x=\"%d\" y=\"46\" fill=\"#555\">attention layout of each device; capacity %" PRId64 " tokens (dashed)</text>\n", LEFT, p->capacity_tok);
     for (int d = 0; d < p->n_dev; d++) {
-        if (d == 0 || p->dev_node[d] != p->dev_node[d - 1])
-            zep_buf_printf(b, "<text x=\"8\" y=\"%.2f\" fill=\"#555\">node %d</text>\n", row_y(p, &f, d) + 8, p->dev_node[d]);
+        if ((d == 0 || p->dev_node[d] != p->dev_node[d - 1]) && (rc = put_node(node_name ? node_name[p->dev_node[d]] : NULL, p->dev_node[d], row_y(p, &f, d) + 8, b, err)) < 0)
+            return rc;
+        put_label(p, &f, d, speed ? speed[d] : 1, b);
         if ((rc = put_device(p, &f, d, b, err)) < 0)
             return rc;
     }

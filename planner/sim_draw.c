@@ -106,11 +106,23 @@ static int put_pass(const struct zep_sim_pass *pass, double x0, double scale, in
     return ZEP_OK;
 }
 
+/* 1, 2 or 5 times a power of ten: ten ticks at most. */
+static double tick_of(double total)
+{
+    double tick = 1;
+
+    while (tick * 10 < total)
+        tick *= 10;
+    while (tick >= total && total > 0)
+        tick /= 10;
+    return total / tick > 5 ? tick : total / tick > 2 ? tick / 2 : tick / 5;
+}
+
 int zep_sim_to_svg(const struct zep_sim *sim, const struct zep_plan *plan, struct zep_buf *out, struct zep_error *err)
 {
-    double total = sim->pass[0].time_s + sim->pass[1].time_s, scale = WIDTH / total, top = 48, split = LEFT + sim->pass[0].time_s * scale;
+    double total = sim->pass[0].time_s + sim->pass[1].time_s, scale = WIDTH / total, top = 58, split = LEFT + sim->pass[0].time_s * scale;
     int n_row = plan->n_dev < MAX_ROWS ? plan->n_dev : MAX_ROWS, rc;
-    double height = top + n_row * ROW + 40;
+    double height = top + n_row * ROW + 40, tick = tick_of(1e3 * total);
 
     zep_buf_printf(out, "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%.0f\" height=\"%.0f\" font-family=\"sans-serif\" font-size=\"11\">\n<rect width=\"100%%\" height=\"100%%\" fill=\"#ffffff\"/>\n", LEFT + WIDTH + 20, height);
     zep_buf_printf(out, "<text x=\"%.0f\" y=\"16\" font-size=\"13\">%s: one layer, %d devices; forward %.3f ms, backward %.3f ms; outlined: the critical path</text>\n", LEFT, plan->method, plan->n_dev, 1e3 * sim->pass[0].time_s,
@@ -123,8 +135,10 @@ int zep_sim_to_svg(const struct zep_sim *sim, const struct zep_plan *plan, struc
     if ((rc = put_pass(&sim->pass[0], LEFT, scale, n_row, top, out, err)) < 0 || (rc = put_pass(&sim->pass[1], split, scale, n_row, top, out, err)) < 0)
         return rc;
     zep_buf_printf(out, "<line x1=\"%.2f\" x2=\"%.2f\" y1=\"%.0f\" y2=\"%.1f\" stroke=\"#333\" stroke-dasharray=\"3 3\"/>\n", split, split, top - 4, top + n_row * ROW);
-    for (int t = 0; t <= 8; t++)
-        zep_buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.3g ms</text>\n", LEFT + WIDTH * t / 8, top + n_row * ROW + 16, 1e3 * total * t / 8);
+    zep_buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\">forward</text><text x=\"%.1f\" y=\"%.1f\">backward</text>\n", LEFT + 2, top - 4, split + 4, top - 4);
+    for (int t = 0; (tick * t) <= 1e3 * total; t++)
+        zep_buf_printf(out, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">%.4g%s</text><line x1=\"%.1f\" x2=\"%.1f\" y1=\"%.1f\" y2=\"%.1f\" stroke=\"#333\"/>\n", LEFT + tick * t * scale / 1e3, top + n_row * ROW + 16, tick * t,
+                       t ? "" : " ms", LEFT + tick * t * scale / 1e3, LEFT + tick * t * scale / 1e3, top + n_row * ROW, top + n_row * ROW + 4);
     if (n_row < plan->n_dev)
         zep_buf_printf(out, "<text x=\"%.0f\" y=\"%.1f\">the first %d of %d devices</text>\n", LEFT, top + n_row * ROW + 32, n_row, plan->n_dev);
     zep_buf_puts(out, "</svg>\n");

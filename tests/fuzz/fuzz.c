@@ -74,7 +74,7 @@ static void plan(const char *text, size_t len)
         zep_buf_free(&a);
         must(zep_plan_to_text(p, &a, &err) == ZEP_OK);
         zep_buf_free(&a);
-        must(zep_plan_to_svg(p, &a, &err) == ZEP_OK);
+        must(zep_plan_to_svg(p, NULL, NULL, &a, &err) == ZEP_OK);
         zep_buf_free(&a);
     }
     zep_plan_free(p);

@@ -421,6 +421,32 @@ python3 -c 'import json, sys; print(json.loads(sys.argv[1])["recommended"]["mean
 run "$zeppelin" advise "${wide[@]}" --steps 1 --methods zeppelin --slow node1=0.3 --effort fast --json
 is "$(python3 -c 'import json, sys; print(json.loads(sys.argv[1])["recommended"]["mean_step_s"])' "$out")" "$(cat seen)" "as if they were not there"
 
+# --- pictures, and words on what a plan is made of
+run "$zeppelin" plan --synthetic 'nodes:2 dev:4 nic:2' --capacity 4k --dist arxiv:tokens=16k,seed=1 --slow node1=0.5 --svg plan.svg -o /dev/null
+run "$zeppelin" sim --preset A:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method zeppelin --no-remap --no-heads --svg step.svg
+like "$out" "in the plan: [0-9]+ whole sequences, [0-9]+ rings inside nodes, [0-9]+ over nodes, no hop over several proxies \(nothing for --no-routing\), no exchange of heads \(nothing for --no-heads\), no token that moves \(nothing for --no-remap\)" "what the switches of ablations turn off"
+is "$(grep -c 'not calibrated here' <<<"$err") $(awk '{ if (length > most) most = length } END { print (most < 200) }' <<<"$err")" "1 1" "a device that is not calibrated takes a line"
+run "$zeppelin" sim --preset A:2 --model llama-7b --dist 'prolong64k:tokens=64k,seed=1' --method zeppelin-paper
+like "$out" "[0-9]+ hops over several proxies, no exchange" "routed hops are counted"
+python3 - >seen <<'PY'
+import re, xml.dom.minidom
+def texts(path):
+    d = xml.dom.minidom.parse(path)
+    return [(t.firstChild.data if t.firstChild.nodeType == 3 else t.lastChild.data, float(t.getAttribute("x"))) for t in d.getElementsByTagName("text")], float(d.documentElement.getAttribute("width"))
+t, w = texts("step.svg")
+ticks = [float(s.split()[0]) for s, _ in t if re.fullmatch(r"[0-9.e+-]+( ms)?", s)]
+assert {"forward", "backward"} <= {s for s, _ in t} and 3 <= len(ticks) <= 11, t
+step = ticks[1]
+assert all(abs(v - i * step) < 1e-3 * step for i, v in enumerate(ticks)) and f"{step:.0e}"[0] in "125" and max(x for _, x in t) < w - 15, ticks
+t, w = texts("plan.svg")
+assert sum(s == "slow: 0.5" for s, _ in t) == 4 and {"node0", "node1"} <= {s for s, _ in t}, t
+print("ok")
+PY
+is "$(cat seen)" ok "ticks of a step are round and none is clipped; a plan names nodes and marks slow devices"
+run "$zeppelin" explain zoned.json
+is "$status" 2 "explain takes no plan"
+like "$err" "explain plans anew: give the cluster, the workload, --model, --capacity and --method" "and says what to do"
+
 # --- steps and windows ---
 run "$zeppelin" plan --preset A:1 --model llama-3b --capacity 12k --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 4 --svg steps.svg --json
 ok "$status" "steps in order and by windows"
@@ -433,6 +459,10 @@ spread = lambda x: max(s["pairs"] for s in x) / min(s["pairs"] for s in x)
 assert spread(b) < spread(a), (spread(a), spread(b))
 assert len(m.parse("steps.svg").getElementsByTagName("rect")) == 17' "$out"
 ok $? "by windows they hold no less and are more even; the picture has a bar for each"
+python3 -c 'import re, sys, xml.dom.minidom as m
+t = [x.firstChild.data for x in m.parse("steps.svg").getElementsByTagName("text")]
+assert [s for s in t if s.isdigit() and int(s) < 8].count("7") == 2 and not any("e+" in s for s in t), t'
+ok $? "and the number of each"
 run "$zeppelin" plan --dist arxiv:tokens=4m,seed=2 --tokens 64k --steps 8 --window 8 --compose alike
 like "$out" 'by windows of 8 steps \(alike\):' "lengths alone need no cluster"
 # a slow NIC is no reason for rings over other nodes to be avoided

@@ -620,7 +620,7 @@ START_TEST(texts)
     ck_assert_ptr_nonnull(strstr(b.data, "inter-node  double "));
     ck_assert_ptr_nonnull(strstr(b.data, "intra-node  gather "));
     zep_buf_free(&b);
-    ck_assert_int_eq(zep_plan_to_svg(p, &b, &err), ZEP_OK);
+    ck_assert_int_eq(zep_plan_to_svg(p, NULL, NULL, &b, &err), ZEP_OK);
     ck_assert_ptr_nonnull(strstr(b.data, "ring 0 of 4, double</title>"));
     zep_buf_free(&b);
     zep_plan_free(p);

@@ -841,7 +841,7 @@ START_TEST(plan_files)
     ck_assert_int_eq(zep_plan_to_text(p, &b, &err), ZEP_OK);
     ck_assert_ptr_nonnull(strstr(b.data, "inter-node"));
     zep_buf_free(&b);
-    ck_assert_int_eq(zep_plan_to_svg(p, &b, &err), ZEP_OK);
+    ck_assert_int_eq(zep_plan_to_svg(p, NULL, NULL, &b, &err), ZEP_OK);
     ck_assert_ptr_nonnull(strstr(b.data, "</svg>"));
     zep_buf_free(&b);
     zep_plan_free(p);
