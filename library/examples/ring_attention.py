@@ -31,7 +31,10 @@ class Library:
     """libzeppelin: each call raises Failed with the library's own text."""
 
     def __init__(self):
-        self.c = ctypes.CDLL(os.environ.get("ZEPPELIN_LIBRARY", "libzeppelin.so.0"))
+        try:
+            self.c = ctypes.CDLL(os.environ.get("ZEPPELIN_LIBRARY", "libzeppelin.so.0"))
+        except OSError as error:
+            raise Failed(f"{error}: expected the library where the loader looks (LD_LIBRARY_PATH), or its path in ZEPPELIN_LIBRARY") from error
         for name in "zep_version", "zep_error_text", "zep_plan_method":
             getattr(self.c, name).restype = ctypes.c_char_p
         for name in "zep_error_new", "zep_options_new":

@@ -563,4 +563,20 @@ assert len(bars) == 3 * 3, len(bars) # three data sets on cluster A, three serie
 assert len([r for r in e.parse("pictures/ablation.svg").iter(n + "rect") if r.find(n + "title") is not None]) == 4 * 6 - 2'
 ok $? "its pictures have a bar for each figure"
 
+# a word, not a traceback
+for bad in '--seeds 0: expected 1 or more' '--zeppelin nowhere: expected the program'; do
+    read -r option value _ <<<"$bad"
+    run "$top/tests/bench/paper" "$option" "${value%:}"
+    is "$status" 2 "paper $option ${value%:}: refused"
+    like "$err" "error: $bad" "and told"
+done
+echo '{"costs": {}}' >part.json
+for bad in '/dev/null: .*: expected what `zeppelin sim --json` prints' "part.json: 'devices' is missing" 'nowhere.json: No such file'; do
+    run "$top/tests/bench/bound" "${bad%%:*}"
+    is "$status" 1 "bound ${bad%%:*}: refused"
+    like "$err" "^bound: $bad" "and told"
+done
+"$top/tests/bench/paper" --help >help
+like "$(cat help)" "scaling and ablation" "the help of paper is whole"
+
 done_testing
