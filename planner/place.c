@@ -12,7 +12,7 @@
 static void add_level(struct zep_place *z, int size, int n_node)
 {
     if (z->n_level < ZEP_PLACE_MAX_LEVEL - 1)
-        z->level[z->n_level++] = (struct zep_place_level){.size = size, .n_node = n_node, .heads = 1};
+        z->level[z->n_level++] = (struct zep_place_level){.size = size, .n_node = n_node, .heads = 1, .heads_inside = 1};
 }
 
 /* 1 where some node consists of blocks of this size. */
@@ -41,7 +41,7 @@ static void set_levels(struct zep_place *z)
         add_level(z, m * largest, m);
         m = v->n_node <= 16 || m < 4 ? m + 1 : m % 3 ? m / 2 * 3 : m / 3 * 4;
     }
-    z->level[z->n_level++] = (struct zep_place_level){.size = v->n_dev, .n_node = v->n_node, .heads = 1};
+    z->level[z->n_level++] = (struct zep_place_level){.size = v->n_dev, .n_node = v->n_node, .heads = 1, .heads_inside = 1};
     if (v->n_node == 1)
         z->n_inside = z->n_level;
 }
@@ -50,16 +50,12 @@ static void set_levels(struct zep_place *z)
 
 #define WEIGHED 64 /* the longest sequences decide */
 
-/* The largest number of a level's devices in one node that divides them and the key-value heads; 1: none. */
-static int most_heads(const struct zep_place *z, int k, int n_head)
+/* 1: groups of u of a level's devices, each in one node, divide them and the key-value heads. */
+static int may_exchange(const struct zep_place *z, int k, int n_head, int u)
 {
-    int in_node = z->level[k].size / z->level[k].n_node, u = in_node;
+    int in_node = z->level[k].size / z->level[k].n_node;
 
-    if (n_head < 2 || !(z->port_bw > 0) || (z->level[k].n_node > 1 && !z->per_node))
-        return 1;
-    while (u > 1 && (in_node % u || n_head % u))
-        u--;
-    return u > 1 ? u : 1;
+    return z->port_bw > 0 && (z->level[k].n_node == 1 || z->per_node) && u <= in_node && in_node % u == 0 && n_head % u == 0;
 }
 
 /* Attention of the longest sequences on a level, each alone. */
@@ -75,23 +71,38 @@ static double longest_s(struct zep_place *z, int k, int heads)
 }
 
 /* A degree exchanges heads where rings would take the longest sequences longer: where ports are slow for what attention hides, and key-value heads are many. Over nodes, inside each of them
- * (rings are of nodes then), or among all. */
+ * (rings are of such groups then: fewer steps, but less that hides a node's gradients on their way home), or among all. */
 static void set_heads(struct zep_place *z)
 {
     int n_head = z->opts->no_heads ? 0 : zep_estimate_n_heads(z->opts);
 
-    for (int k = 1; k < z->n_level; k++) {
-        int u = most_heads(z, k, n_head), best = 1;
-        double best_s = u > 1 ? longest_s(z, k, 1) : 0, s;
+    for (int k = 1; k < z->n_level && n_head > 1; k++) {
+        int size = z->level[k].size, in_node = size / z->level[k].n_node, best = 1, u = in_node + 1;
+        double best_s = longest_s(z, k, 1), s;
 
-        if (u > 1 && (s = longest_s(z, k, u)) < best_s) {
-            best = u;
-            best_s = s;
-        }
-        if (u > 1 && z->level[k].n_node > 1 && n_head % z->level[k].size == 0 && longest_s(z, k, z->level[k].size) < best_s)
-            best = z->level[k].size;
+        while (--u > 1) /* the largest that is fastest */
+            if (may_exchange(z, k, n_head, u) && (s = longest_s(z, k, u)) < best_s) {
+                best = u;
+                best_s = s;
+            }
+        z->level[k].heads_inside = best;
+        if (z->level[k].n_node > 1 && may_exchange(z, k, n_head, in_node) && n_head % size == 0 && longest_s(z, k, size) < best_s)
+            best = size;
         z->level[k].heads = best;
     }
+}
+
+int zep_place_fewer_heads(struct zep_place *z)
+{
+    int over = 0, any = 0;
+
+    for (int k = 0; k < z->n_level; k++) {
+        any |= z->level[k].heads > 1;
+        over |= z->level[k].heads > z->level[k].heads_inside;
+    }
+    for (int k = 0; k < z->n_level && any; k++)
+        z->level[k].heads = over ? z->level[k].heads_inside : 1;
+    return any;
 }
 
 /* --- set up --- */

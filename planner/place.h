@@ -15,6 +15,7 @@ struct zep_place_level {
     int size;   /* devices of a block (where nodes differ and it is of several: at most) */
     int n_node; /* 1: a part of a node, or one whole */
     int heads;  /* so many devices side by side exchange heads, the ring is of such groups; 1: none do */
+    int heads_inside; /* the same, were it for groups inside nodes alone */
 };
 
 struct zep_job { /* a sequence's block: of level k, from device dev0 on */
@@ -95,6 +96,9 @@ double zep_place_net_bw(const struct zep_place *z, int k, int dev0);
 double zep_place_alone(const struct zep_place *z, int seq, int k);
 /* Computing of both passes on each device, linear modules included. */
 double zep_place_each(const struct zep_place *z, int seq, int k);
+
+/* Exchanges of heads over nodes become those inside nodes; the next time, none is left. 0: there was none. */
+int zep_place_fewer_heads(struct zep_place *z);
 
 void zep_place_clear(struct zep_place *z);
 void zep_place_add(struct zep_place *z, int seq, int k, int dev0);

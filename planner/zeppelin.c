@@ -3,7 +3,7 @@
  * is done earlier there; it goes, longest first, to the block of that many devices which is least busy and has room (place.h). That is done for several shares, with tokens moved for linear modules or not;
  * what the slowest devices hold is then placed anew (refine.c). How many placements are tried and how far they are refined follows from the input (design, section 4).
  * With effort `fast` the placement that is estimated to be the fastest is the plan (on few devices, the fastest of the likeliest when simulated); with `search` the most promising ones are simulated, the best are improved by simulating moves, and the
- * fastest is the plan. Rings over nodes are double; where that is faster, the devices of a node exchange heads and rings are of such groups (place.c). */
+ * fastest is the plan. Rings over nodes are double; where that is faster, the devices of a node exchange heads and rings are of such groups (place.c); where plans are simulated, without any exchange as well. */
 #include "config.h"
 #include "planner/place.h"
 #include "planner/sim.h"
@@ -262,8 +262,8 @@ static int polish(struct choice *ch, struct candidate *c, struct best *best, int
     return rc < 0 ? rc : ZEP_OK;
 }
 
-/* work: devices that are simulated for choosing; polishing: as many again. */
-static int search(struct choice *ch, int work, int polishing, struct zep_plan **plan_out, struct zep_error *err)
+/* work: devices that are simulated for choosing; polishing: as many again. out->plan: NULL where there is none. */
+static int search(struct choice *ch, int work, int polishing, struct best *out, struct zep_error *err)
 {
     struct best list[N_POLISH] = {{0}};
     int size = work_of(ch), n_sim = work / size < 2 ? 2 : work / size, rc = ZEP_OK, best = 0;
@@ -279,13 +279,13 @@ static int search(struct choice *ch, int work, int polishing, struct zep_plan **
     for (int i = 1; i < N_POLISH && rc == ZEP_OK; i++)
         if (list[i].plan && list[i].step_s < list[best].step_s)
             best = i;
-    *plan_out = NULL;
+    *out = (struct best){0};
     for (int i = 0; i < N_POLISH; i++)
         if (rc == ZEP_OK && i == best)
-            *plan_out = list[i].plan;
+            *out = list[i];
         else
             zep_plan_free(list[i].plan);
-    return rc == ZEP_OK && !*plan_out && ch->skipped ? ZEP_EINVAL : rc;
+    return rc == ZEP_OK && !out->plan && ch->skipped ? ZEP_EINVAL : rc;
 }
 
 /* --- the method --- */
@@ -298,23 +298,58 @@ static int search(struct choice *ch, int work, int polishing, struct zep_plan **
 #define FAST_WORK 400 /* sequences and nodes that further placements look at */
 #define SEARCH_WORK 1000000
 
+static void forget(struct choice *ch)
+{
+    while (ch->n_kept > 0)
+        free(ch->kept[--ch->n_kept].job);
+}
+
+static int collect(struct choice *ch, struct zep_error *err)
+{
+    int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, n = ch->z.g.n_seq + ch->z.view->n_node, rc;
+
+    forget(ch);
+    if ((rc = collect_likely(ch, fast && n > FAST_SMALL ? FAST_LEAST : N_TRY, fast ? 200 + n : 2000 + 20 * n, err)) < 0)
+        return rc;
+    return collect_more(ch, (fast ? FAST_WORK : SEARCH_WORK) / n, fast ? 200 + n : 2000 + 20 * n, err);
+}
+
+/* The fastest plan by simulation. What exchanges of heads do not hide, and rings do, other sequences' computing may hide, while the estimate looks at each degree alone: placements with fewer exchanges are weighed, too. */
+static int simulate(struct choice *ch, int work, int polishing, struct zep_plan **plan_out, struct zep_error *err)
+{
+    struct best best = {0};
+    int rc;
+
+    do {
+        struct best b = {0};
+
+        if ((rc = collect(ch, err)) == ZEP_OK)
+            rc = search(ch, work, polishing, &b, err);
+        if (b.plan && (!best.plan || b.step_s < best.step_s)) {
+            zep_plan_free(best.plan);
+            best = b;
+        } else {
+            zep_plan_free(b.plan);
+        }
+    } while (rc == ZEP_OK && zep_place_fewer_heads(&ch->z));
+    if (rc < 0)
+        zep_plan_free(best.plan);
+    else
+        *plan_out = best.plan;
+    return rc;
+}
+
 static int plan_by(struct choice *ch, struct zep_plan **plan_out, struct zep_error *err)
 {
-    int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, n = ch->z.g.n_seq + ch->z.view->n_node, few, rc;
+    int fast = ch->z.opts->effort == ZEP_EFFORT_FAST, few = FAST_SIM / work_of(ch), rc;
 
-    few = FAST_SIM / work_of(ch);
     few = few < FAST_LEAST_SIM ? 0 : few < MAX_KEPT ? few : MAX_KEPT;
     ch->most = !fast ? MAX_KEPT : few ? few : FAST_KEPT;
     if (!(ch->scratch = zep_calloc(2 * (size_t)ch->z.view->n_dev, sizeof *ch->scratch)))
         return zep_error_nomem(err, "plan");
-    rc = collect_likely(ch, fast && n > FAST_SMALL ? FAST_LEAST : N_TRY, fast ? 200 + n : 2000 + 20 * n, err);
-    if (rc == ZEP_OK)
-        rc = collect_more(ch, (fast ? FAST_WORK : SEARCH_WORK) / n, fast ? 200 + n : 2000 + 20 * n, err);
-    if (rc < 0)
-        return rc;
-    if (!fast)
-        return search(ch, SIM_WORK, 1, plan_out, err);
-    return few ? search(ch, FAST_SIM, 0, plan_out, err) : choose(ch, plan_out, err);
+    if (!fast || few)
+        return simulate(ch, fast ? FAST_SIM : SIM_WORK, !fast, plan_out, err);
+    return (rc = collect(ch, err)) < 0 ? rc : choose(ch, plan_out, err);
 }
 
 static int build(const struct zep_view *view, const int64_t *len, int n, const struct zep_plan_opts *opts, struct zep_plan **plan_out, struct zep_error *err)
@@ -329,8 +364,7 @@ static int build(const struct zep_view *view, const int64_t *len, int n, const s
         return zep_error_nomem(err, "plan");
     if ((rc = zep_place_init(&ch->z, view, len, n, opts, err)) == ZEP_OK) {
         rc = plan_by(ch, &plan, err);
-        for (int i = 0; i < ch->n_kept; i++)
-            free(ch->kept[i].job);
+        forget(ch);
         free(ch->scratch);
         zep_place_free(&ch->z);
     }
