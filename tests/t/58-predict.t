@@ -554,6 +554,7 @@ run "$top/tests/bench/paper" --zeppelin "$zeppelin" --quick --seeds 1 --svg pict
 ok "$status" "a part of the paper's grid"
 [ "$status" -eq 0 ] || diag "$err"
 like "$out" 'zeppelin over the best rival of each cell \| 9 \|' "nine cells"
+like "$out" 'behind the best rival in [0-9] of 9 cells, by more than 3 % in 0' "no rival is far ahead in any"
 like "$out" 'zones alone: zeppelin-paper --no-routing --no-remap \| [0-9.]+ \| [0-9.]+ \| [0-9.]+ \| 3.2 \|' "the ablation beside the paper's figures"
 python3 -c '
 import sys, xml.etree.ElementTree as e
