@@ -116,6 +116,14 @@ static int add_nodes(struct zep_advice *v, const struct zep_predict_args *a, int
         free(k.dev);
         if (rc < 0)
             break;
+        if (!k.fits && zep_problem_is_epoch(&a->problem) && k.least_fit > 0) { /* a run divides these steps */
+            s.hold = k.all_fit;
+            s.capacity = k.most_fit;
+            s.is_memory = 1;
+            s.slack = 1;
+            add_setting(v, s);
+            break;
+        }
         if (!k.fits) {
             snprintf(s.why, sizeof s.why, "memory holds %" PRId64 " tokens a device beside the model's state, the fullest batch has %" PRId64, k.most_fit, average);
             add_setting(v, s);
@@ -152,8 +160,16 @@ static void add_parts(const struct zep_comparison *c, const struct zep_sim *s, d
     part[ZEP_LIMIT_UNEVEN] += rest - scale * (net + node);
 }
 
-static void add_row(const struct zep_comparison *c, const struct zep_prediction *r, int batch, struct zep_advice_cell *cell)
+/* A step of so many times the micro-step that was simulated: gradients are exchanged and the optimizer runs once. */
+static double step_of(const struct zep_sim *s, double times)
 {
+    return times * s->step_s - (times - 1) * (s->exchange_s + s->optimizer_s);
+}
+
+static void add_row(const struct zep_comparison *c, const struct zep_prediction *r, int batch, double times, struct zep_advice_cell *cell)
+{
+    double part[ZEP_N_LIMIT_PART] = {0};
+
     if (*cell->why)
         return;
     if (!r->sim) {
@@ -164,27 +180,50 @@ static void add_row(const struct zep_comparison *c, const struct zep_prediction 
         snprintf(cell->why, sizeof cell->why, "%s needs %.1f GB of a %s's %.1f GB", r->method, r->sim->mem_bytes / c->cost.tp / 1e9, c->cost.tp > 1 ? "GPU" : "device", r->sim->mem_limit / c->cost.tp / 1e9);
         return;
     }
-    cell->step_s[batch] = r->sim->step_s;
+    cell->step_s[batch] = step_of(r->sim, times);
     if (!(cell->mem_limit > 0) || r->sim->mem_bytes * cell->mem_limit > cell->mem_bytes * r->sim->mem_limit) { /* of the device that is fullest */
         cell->mem_bytes = r->sim->mem_bytes;
         cell->mem_limit = r->sim->mem_limit;
     }
-    add_parts(c, r->sim, cell->part_s);
+    add_parts(c, r->sim, part);
+    for (int p = 0; p < ZEP_N_LIMIT_PART; p++)
+        cell->part_s[p] += part[p] * cell->step_s[batch] / r->sim->step_s;
+}
+
+/* A batch in a setting, or the first micro-step of one that its devices do not hold: times_out is then how many times as long the batch is. zep_ground_end in any case. */
+static int predict_batch(struct zep_advice *v, const struct zep_predict_args *a, struct zep_advice_setting *s, double nic_scale, int k, struct zep_comparison *c, double *times_out, char why[300], struct zep_error *err)
+{
+    struct zep_setting ask = {.work = v->batch[k], .n_node = s->n_node, .capacity = s->capacity, .nic_scale = nic_scale};
+    struct zep_workload first;
+    struct zep_error e;
+    int n_micro, rc;
+
+    memset(c, 0, sizeof *c);
+    *times_out = 1;
+    if (s->hold && v->batch[k]->n_token > s->hold) {
+        if ((rc = zep_micro_first(v->batch[k], s->hold, &first, &n_micro, &e)) < 0) { /* a document that is too long */
+            snprintf(why, 300, "%.290s", e.text);
+            return rc == ZEP_EINVAL ? ZEP_OK : zep_error_set(err, rc, "%s", e.text);
+        }
+        *times_out = (double)v->batch[k]->n_token / (double)first.n_token;
+        s->n_micro = n_micro > s->n_micro ? n_micro : s->n_micro;
+        ask.work = &first;
+    }
+    return zep_ground_predict(ground_of(v, s->n_node), a, &ask, c, why, 300, err);
 }
 
 static int predict_setting(struct zep_advice *v, const struct zep_predict_args *a, struct zep_advice_setting *s, struct zep_error *err)
 {
-    struct zep_setting ask = {.n_node = s->n_node, .capacity = s->capacity};
     int rc = ZEP_OK;
 
     for (int k = 0; k < v->n_batch && !*s->why && rc == ZEP_OK; k++) {
-        struct zep_comparison c = {0};
+        struct zep_comparison c;
+        double times;
 
         zep_progress_line(0, "setting %d of %d, batch %d of %d", (int)(s - v->setting) + 1, v->n_setting, k + 1, v->n_batch);
-        ask.work = v->batch[k];
-        if ((rc = zep_ground_predict(ground_of(v, s->n_node), a, &ask, &c, s->why, sizeof s->why, err)) == ZEP_OK && !*s->why)
+        if ((rc = predict_batch(v, a, s, 0, k, &c, &times, s->why, err)) == ZEP_OK && !*s->why)
             for (int m = 0; m < v->n_method; m++)
-                add_row(&c, &c.row[m], k, &s->cell[m]);
+                add_row(&c, &c.row[m], k, times, &s->cell[m]);
         zep_ground_end(&c);
     }
     for (int m = 0; m < v->n_method && !*s->why; m++) {
@@ -201,28 +240,39 @@ static int predict_setting(struct zep_advice *v, const struct zep_predict_args *
 
 /* --- choosing --- */
 
-static int choose(struct zep_advice *v, struct zep_error *err)
+/* Steps of several micro-steps are recommended only where no devices hold the batches whole: part 0 looks at whole ones, 1 at all. */
+static int is_choice(const struct zep_advice *v, int i, int m, int part)
+{
+    return v->setting[i].cell[m].mean_step_s > 0 && (part || v->setting[i].n_micro < 2);
+}
+
+static const struct zep_advice_cell *best_of(struct zep_advice *v, int part)
 {
     const struct zep_advice_cell *best = NULL;
     double cheapest = 0;
 
     for (int i = 0; i < v->n_setting; i++)
-        for (int m = 0; m < v->n_method; m++) {
-            const struct zep_advice_cell *cell = &v->setting[i].cell[m];
-
-            if (cell->mean_step_s > 0 && (!(cheapest > 0) || cell->node_s_token < cheapest))
-                cheapest = cell->node_s_token;
-        }
+        for (int m = 0; m < v->n_method; m++)
+            if (is_choice(v, i, m, part) && (!(cheapest > 0) || v->setting[i].cell[m].node_s_token < cheapest))
+                cheapest = v->setting[i].cell[m].node_s_token;
     for (int i = 0; i < v->n_setting; i++)
         for (int m = 0; m < v->n_method; m++) {
             const struct zep_advice_cell *cell = &v->setting[i].cell[m];
 
-            if (!(cell->mean_step_s > 0) || cell->node_s_token > ZEP_ADVISE_NIL * cheapest || (best && cell->mean_step_s >= best->mean_step_s))
+            if (!is_choice(v, i, m, part) || cell->node_s_token > ZEP_ADVISE_NIL * cheapest || (best && cell->mean_step_s >= best->mean_step_s))
                 continue;
             best = cell;
             v->best = i;
             v->best_method = m;
         }
+    return best;
+}
+
+static int choose(struct zep_advice *v, struct zep_error *err)
+{
+    const struct zep_advice_cell *best = best_of(v, 0);
+
+    best = best ? best : best_of(v, 1);
     if (best)
         return ZEP_OK;
     for (int m = 0; m < v->n_method && !*v->setting[0].why; m++)
@@ -230,7 +280,7 @@ static int choose(struct zep_advice *v, struct zep_error *err)
             return zep_error_set(err, ZEP_EINVAL, "no method fits with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].cell[m].why);
     if (v->setting[0].capacity) /* memory is not why */
         return zep_error_set(err, ZEP_EINVAL, "nothing can be predicted with %d node%s: %s", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
-    return zep_error_set(err, ZEP_EINVAL, "nothing fits with %d node%s: %s: more nodes, more tensor parallelism (--tp), --recompute or fewer tokens (a run divides such a step into micro-steps of what memory holds: --tokens N of one micro-step advises for these)", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
+    return zep_error_set(err, ZEP_EINVAL, "nothing fits with %d node%s: %s: more nodes, more tensor parallelism (--tp), --recompute or fewer tokens (--tokens N takes the workload as documents of an epoch, whose steps are divided into micro-steps of what memory holds)", v->setting[0].n_node, v->setting[0].n_node == 1 ? "" : "s", v->setting[0].why);
 }
 
 /* The longest document's share of its batch's attention, at most over the batches. */
@@ -280,9 +330,8 @@ static enum zep_limit limit_of(const struct zep_advice *v)
 /* What `zeppelin explain` asks as well: the recommended method, planned anew, with NICs of twice the bandwidth. */
 static int ask_nics(struct zep_advice *v, const struct zep_predict_args *a, struct zep_error *err)
 {
-    const struct zep_advice_setting *s = &v->setting[v->best];
+    struct zep_advice_setting *s = &v->setting[v->best];
     const struct zep_advice_cell *cell = &s->cell[v->best_method];
-    struct zep_setting ask = {.n_node = s->n_node, .capacity = s->capacity, .nic_scale = 2};
     struct zep_predict_args one = *a;
     double sum = 0, was = 0;
     char why[300] = "";
@@ -291,11 +340,11 @@ static int ask_nics(struct zep_advice *v, const struct zep_predict_args *a, stru
     v->nic_gain = NAN;
     one.methods = v->method[v->best_method];
     for (int k = 0; k < v->n_batch && s->n_node > 1 && !*why && rc == ZEP_OK; k++) {
-        struct zep_comparison c = {0};
+        struct zep_comparison c;
+        double times;
 
-        ask.work = v->batch[k];
-        if ((rc = zep_ground_predict(ground_of(v, s->n_node), &one, &ask, &c, why, sizeof why, err)) == ZEP_OK && !*why && c.row[0].sim) {
-            sum += c.row[0].sim->step_s;
+        if ((rc = predict_batch(v, &one, s, 2, k, &c, &times, why, err)) == ZEP_OK && !*why && c.row[0].sim) {
+            sum += step_of(c.row[0].sim, times);
             was += cell->step_s[k];
         }
         zep_ground_end(&c);

@@ -25,6 +25,8 @@ struct zep_advice_cell { /* a method in a setting, over all batches */
 
 struct zep_advice_setting {
     int n_node, n_dev;
+    int64_t hold;               /* tokens of a micro-step; 0: the devices hold every batch */
+    int n_micro;                /* most micro-steps of a batch, where hold is not 0 */
     int is_fast;                /* the first n_node of the nodes that are not marked slow */
     int64_t capacity;
     double slack;               /* capacity / average of the fullest batch */

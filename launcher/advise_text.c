@@ -223,7 +223,10 @@ static void put_line(const struct zep_advice *v, int i, int m, struct zep_buf *b
     const struct zep_advice_setting *s = &v->setting[i];
     const struct zep_advice_cell *c = &s->cell[m];
 
-    zep_buf_printf(b, "%5d  %-16s %9" PRId64 " %6.2f %8.1fms %12.0f %14.2f\n", s->n_node, v->method[m], s->capacity, s->slack, 1e3 * c->mean_step_s, tokens_s_dev(v, s, c), node_hours(c));
+    zep_buf_printf(b, "%5d  %-16s %9" PRId64 " %6.2f %8.1fms %12.0f %14.2f", s->n_node, v->method[m], s->capacity, s->slack, 1e3 * c->mean_step_s, tokens_s_dev(v, s, c), node_hours(c));
+    if (s->n_micro > 1)
+        zep_buf_printf(b, "  up to %d micro-steps", s->n_micro);
+    zep_buf_puts(b, "\n");
 }
 
 /* The best of each number of nodes; of the recommended one, all methods. */
@@ -283,6 +286,8 @@ int zep_advice_to_text(const struct zep_advice *v, const struct zep_predict_args
                    plural(s->n_node), s->n_dev);
     zep_buf_printf(b, "  step %.1f ms, %.0f tokens/s/device, %.2f node-hours for 1e9 tokens, %.1f of %.1f GB a %s\n", 1e3 * c->mean_step_s, tokens_s_dev(v, s, c), node_hours(c), c->mem_bytes / gb, c->mem_limit / gb,
                    v->ground.cost.tp > 1 ? "GPU" : "device");
+    if (s->n_micro > 1)
+        zep_buf_printf(b, "  memory does not hold a step: it takes up to %d micro-steps, predicted from the first of each\n", s->n_micro);
     if (s->is_fast)
         zep_buf_printf(b, "  leave out the slow nodes: %s\n", v->slow);
     put_idle(v, b);
@@ -315,6 +320,8 @@ static json_t *setting_json(const struct zep_advice *v, const struct zep_advice_
     }
     json_object_set_new(o, "capacity", json_integer((json_int_t)s->capacity));
     json_object_set_new(o, "slack", json_real(s->slack));
+    if (s->n_micro > 1)
+        json_object_set_new(o, "micro_steps", json_integer(s->n_micro));
     json_object_set_new(o, "all_memory", json_boolean(s->is_memory));
     json_object_set_new(o, "methods", methods = json_array());
     for (int m = 0; m < v->n_method; m++) {

@@ -196,7 +196,7 @@ static int take_micro(const struct zep_predict_args *a, struct zep_comparison *c
     struct zep_workload *w = c->work;
     struct zep_capacity k;
     int64_t hold = 0, longest = 0;
-    int *first, n_micro, rc = zep_capacity_choose(&c->cost, c->view, w->n_token, a->capacity, a->slack, &k, err);
+    int n_micro, rc = zep_capacity_choose(&c->cost, c->view, w->n_token, a->capacity, a->slack, &k, err);
 
     c->n_micro = 1;
     if (rc < 0)
@@ -211,16 +211,11 @@ static int take_micro(const struct zep_predict_args *a, struct zep_comparison *c
         longest = w->len[i] > longest ? w->len[i] : longest;
     if (longest > hold && !a->capacity)
         return zep_error_set(err, ZEP_EINVAL, "a document has %" PRId64 " tokens, memory of all devices together holds %" PRId64 " beside the model's state: more devices, more tensor parallelism (--tp), --recompute or shorter documents (--context)", longest, hold);
-    if ((rc = zep_micro_split(w->len, w->n, hold, &first, &n_micro, err)) < 0)
-        return rc;
-    zep_log(ZEP_LOG_INFO, "the step's %" PRId64 " tokens are more than the %" PRId64 " that all devices hold: a run divides it into %d micro-steps", w->n_token, hold, n_micro);
-    c->n_micro = n_micro;
     c->step_token = w->n_token;
-    w->n = first[1];
-    w->n_token = 0;
-    for (int i = 0; i < w->n; i++)
-        w->n_token += w->len[i];
-    free(first);
+    if ((rc = zep_micro_first(w, hold, w, &n_micro, err)) < 0)
+        return rc;
+    zep_log(ZEP_LOG_INFO, "the step's %" PRId64 " tokens are more than the %" PRId64 " that all devices hold: a run divides it into %d micro-steps", c->step_token, hold, n_micro);
+    c->n_micro = n_micro;
     return ZEP_OK;
 }
 

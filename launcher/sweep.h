@@ -25,7 +25,7 @@ struct zep_setting {
 
 /* The cluster, with n_node nodes at least (a preset is opened with as many; 0: as it is; asked: the option that asks for them), and the costs; what is used is said on standard error. */
 int zep_ground_open(const struct zep_predict_args *a, int n_node, const char *asked, struct zep_ground *ground_out, struct zep_error *err);
-/* The same without the slow nodes among the first n_node: those with a device, or a NIC, that is marked slow. *out_of: how many they are, and slow_out (free()) their names; 0, or all: no ground is made. */
+/* The same without the slow ones of the first n_node nodes: those of which a device or a NIC is marked slow. n_slow_out: how many; slow_out: their names, free(). Where that is none or all, fast_out and slow_out stay as they are. */
 int zep_ground_fast(const struct zep_ground *g, const struct zep_predict_args *a, int n_node, struct zep_ground *fast_out, char **slow_out, int *n_slow_out, struct zep_error *err);
 void zep_ground_free(struct zep_ground *g);
 /* The devices that a setting has. */

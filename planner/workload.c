@@ -308,3 +308,17 @@ int zep_micro_split(const int64_t *len, int n, int64_t max_tok, int **first_out,
     *n_micro_out = n_micro;
     return ZEP_OK;
 }
+
+int zep_micro_first(const struct zep_workload *w, int64_t max_tok, struct zep_workload *first_out, int *n_micro_out, struct zep_error *err)
+{
+    struct zep_workload part = {.len = w->len};
+    int *first, rc = zep_micro_split(w->len, w->n, max_tok, &first, n_micro_out, err);
+
+    if (rc < 0)
+        return rc;
+    for (part.n = 0; part.n < first[1]; part.n++)
+        part.n_token += w->len[part.n];
+    free(first);
+    *first_out = part;
+    return ZEP_OK;
+}

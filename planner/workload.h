@@ -44,5 +44,7 @@ int zep_batches_new_pass(const struct zep_dataset *set, int64_t tokens_per_step,
 /* Cuts a batch into micro-steps of at most max_tok tokens (= devices x capacity): in order, greedily. first_out[i] is the first sequence of micro-step i, [n_micro + 1] entries, free().
  * A sequence above max_tok is an error that says what capacity would fit. */
 int zep_micro_split(const int64_t *len, int n, int64_t max_tok, int **first_out, int *n_micro_out, struct zep_error *err);
+/* The first micro-step of a batch that is not empty: its lengths are lent from w. */
+int zep_micro_first(const struct zep_workload *w, int64_t max_tok, struct zep_workload *first_out, int *n_micro_out, struct zep_error *err);
 
 #endif

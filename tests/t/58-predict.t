@@ -390,6 +390,18 @@ j = json.loads(sys.argv[1]); assert j["micro_steps"] == 2 and j["tokens"] == sum
 ok $? "in JSON, too"
 run "$zeppelin" explain "${epoch[@]}" --tokens 200k
 like "$out" "micro-step 1 of the 2" "by explain, too"
+run "$zeppelin" advise "${epoch[@]}" --tokens 120k --steps 1 --methods zeppelin,static-cp --json
+python3 -c 'import json, sys
+j = json.loads(sys.argv[1]); micro = {s["nodes"]: s.get("micro_steps", 1) for s in j["settings"]}
+print(micro[2], micro[1], [s["capacity"] for s in j["settings"] if s["nodes"] == 1][0])
+s = j["settings"][0]["methods"][0]["step_s"][0]; l = j["limit"]; assert abs(sum(v for k, v in l.items() if k != "what") - j["recommended"]["mean_step_s"]) < 1e-6, l' "$out" >seen
+ok $? "advise predicts micro-steps where memory does not hold a step"
+read -r two one capacity <seen
+run "$zeppelin" plan "${epoch[@]}" --nodes 1 --tokens 120k --capacity "$capacity" --steps 1 --json
+is "$two $one" "2 $(sed -n 's/.*"micro": \([0-9]*\).*/\1/p' <<<"$out")" "as many as plan --steps cuts"
+run "$zeppelin" advise "${epoch[@]}" --steps 1 --methods zeppelin,static-cp
+like "$out" "recommended: .* 2 nodes with 16 devices" "and recommends what holds it whole"
+like "$out" "^ *1 +[a-z-]+ .*  up to 2 micro-steps$" "with the others in the table"
 run "$zeppelin" sim --preset A:2 --model llama-7b --lengths mine
 like "$err" "the batch has [0-9]+: .*fewer tokens \(--tokens N takes the workload as documents of an epoch" "all of it in one batch does not fit: what to do"
 run "$zeppelin" plan --preset A:2 --model llama-7b --lengths mine --capacity 6k
