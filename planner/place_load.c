@@ -98,7 +98,7 @@ void zep_place_times(const struct zep_place *z, int64_t len, int size, int n_nod
     if (n_node > 1 && ring > 1 && net_bw > 0) {
         double there = n / n_node * c->kv_row / net_bw, home = n / n_node * c->dkv_row / net_bw, per = (double)ring / n_node;
         double turn[2] = {max2(t->turn[0], t->port[0] / n_node), max2(t->turn[1], t->port[1] / n_node)}; /* the own node's */
-        double early = turn[1] * (per + 1) / 3 / per, late = turn[1] - early; /* backward, a part of it comes first (sched.h) */
+        double early = turn[1] * (int)((per + 1) / 3) / per, late = turn[1] - early; /* backward, so many places of it come first (sched.h) */
 
         t->nic[0] = there * (n_node - 1);
         t->nic[1] = (there + home) * (n_node - 1);
