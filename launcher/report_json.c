@@ -5,6 +5,8 @@
 #include <jansson.h>
 #include <stdlib.h>
 
+#include "planner/plan.h"
+
 static json_t *evals(const struct zep_report *r)
 {
     json_t *a = json_array();
@@ -25,11 +27,10 @@ static json_t *losses(const struct zep_report *r)
 
 static json_t *zones(const struct zep_report_sums *s)
 {
-    static const char *const name[] = {"local", "intra", "inter"};
     json_t *o = json_object();
 
     for (int z = 0; z < 3; z++)
-        json_object_set_new(o, name[z],
+        json_object_set_new(o, zep_zone_names[ZEP_ZONE_LOCAL + z],
                             json_pack("{s:I, s:I, s:f, s:f}", "sequences", (json_int_t)s->zone_seq[z], "tokens", (json_int_t)s->zone_tok[z], "share", s->tokens > 0 ? (double)s->zone_tok[z] / s->tokens : 0.0,
                                       "attention_s", s->attn_s[2 - z]));
     return o;

@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "common/fs.h"
+#include "planner/plan.h"
 
-static const char *const zone_text[] = {"local", "intra-node", "inter-node"};
 static const char *const phase_text[] = {"planning and batch", "forward", "backward", "gradient exchange", "optimizer and weights"};
 
 static double share(double part, double all)
@@ -83,7 +83,7 @@ static void put_zones(const struct zep_report_sums *s, struct zep_buf *b)
 {
     zep_buf_printf(b, "\n%-12s %10s %12s %8s %16s\n", "zone", "sequences", "tokens", "share", "attention s/rank");
     for (int z = 0; z < 3; z++)
-        zep_buf_printf(b, "%-12s %10" PRId64 " %12" PRId64 " %7.1f%% %16.2f\n", zone_text[z], s->zone_seq[z], s->zone_tok[z], share((double)s->zone_tok[z], s->tokens), s->attn_s[2 - z]);
+        zep_buf_printf(b, "%-12s %10" PRId64 " %12" PRId64 " %7.1f%% %16.2f\n", zep_zone_text[ZEP_ZONE_LOCAL + z], s->zone_seq[z], s->zone_tok[z], share((double)s->zone_tok[z], s->tokens), s->attn_s[2 - z]);
 }
 
 static void put_phases(const struct zep_report *r, const struct zep_report_sums *s, struct zep_buf *b)

@@ -15,7 +15,6 @@ static const char *const space_names[ZEP_N_SPACE] = {
 };
 static const char *const lane_names[ZEP_N_LANE] = {"world", "node", "grid"};
 static const char *const queue_names[ZEP_N_QUEUE] = {"inter", "intra", "local"};
-static const char *const zone_names[] = {"none", "local", "intra", "inter"};
 
 int zep_plan_layout_tokens(const struct zep_plan *plan, int dev, enum zep_layout layout, int64_t *token, int64_t *position, int64_t *seq, struct zep_error *err)
 {
@@ -57,7 +56,7 @@ static void put_slot(struct zep_buf *b, const struct zep_plan *p, const struct z
 {
     const struct zep_plan_ring *r = &p->ring[slot->ring];
 
-    zep_buf_printf(b, "{\"ring\": %d, \"zone\": \"%s\", \"form\": \"%s\", \"position\": %d, \"row\": %" PRId64 ", \"rows\": %" PRId64 ",\n     \"members\": [", slot->ring, zone_names[r->zone],
+    zep_buf_printf(b, "{\"ring\": %d, \"zone\": \"%s\", \"form\": \"%s\", \"position\": %d, \"row\": %" PRId64 ", \"rows\": %" PRId64 ",\n     \"members\": [", slot->ring, zep_zone_names[r->zone],
                    zep_form_names[r->form], slot->pos, slot->row0, slot->n);
     for (int i = 0; i < r->n_member; i++)
         zep_buf_printf(b, "%s%d", i ? ", " : "", p->member[r->member0 + i]);

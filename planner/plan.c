@@ -15,7 +15,8 @@
 
 const char *const zep_effort_names[ZEP_N_EFFORT] = {"fast", "search"};
 
-static const char *const zone_words[] = {"none", "local", "intra", "inter"};
+const char *const zep_zone_names[ZEP_N_ZONE] = {"none", "local", "intra", "inter"};
+const char *const zep_zone_text[ZEP_N_ZONE] = {"", "local", "intra-node", "inter-node"};
 
 int zep_zones_parse(const char *text, unsigned *zones_out, struct zep_error *err)
 {
@@ -29,7 +30,7 @@ int zep_zones_parse(const char *text, unsigned *zones_out, struct zep_error *err
         size_t n = strcspn(p, ",");
         int z = ZEP_ZONE_LOCAL;
 
-        while (z <= ZEP_ZONE_INTER && (strncmp(p, zone_words[z], n) || zone_words[z][n]))
+        while (z <= ZEP_ZONE_INTER && (strncmp(p, zep_zone_names[z], n) || zep_zone_names[z][n]))
             z++;
         if (z > ZEP_ZONE_INTER)
             return zep_error_set(err, ZEP_EINVAL, "zone '%.*s': expected local, intra, inter, several divided by commas, or all", (int)n, p);
@@ -49,7 +50,7 @@ int zep_zones_refuse(const struct zep_view *view, const int64_t *len, int n, con
 
     for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++)
         if (zep_opts_zone(opts, (enum zep_zone)z))
-            w += sprintf(w, "%s%s", w > words ? "," : "", zone_words[z]);
+            w += sprintf(w, "%s%s", w > words ? "," : "", zep_zone_names[z]);
     for (int i = 0; i < n; i++)
         longest = len[i] > longest ? len[i] : longest;
     for (int i = 0; i < view->n_node; i++) {

@@ -25,7 +25,9 @@
 #include "common/error.h"
 #include "topology/topo.h"
 
-enum zep_zone { ZEP_ZONE_NONE = 0, ZEP_ZONE_LOCAL, ZEP_ZONE_INTRA, ZEP_ZONE_INTER };
+enum zep_zone { ZEP_ZONE_NONE = 0, ZEP_ZONE_LOCAL, ZEP_ZONE_INTRA, ZEP_ZONE_INTER, ZEP_N_ZONE };
+extern const char *const zep_zone_names[ZEP_N_ZONE]; /* "none", "local", "intra", "inter", in files and options; */
+extern const char *const zep_zone_text[ZEP_N_ZONE];  /* "", "local", "intra-node", "inter-node", for people */
 /* How keys and values travel in a ring (planner/sched.h says what each does): single ring; double ring along the rails, for the same number of members in each of at least two nodes,
  * node by node; all-gather, for at least two members. Only single rings have hops. */
 enum zep_form { ZEP_FORM_NONE = 0, ZEP_FORM_SINGLE, ZEP_FORM_DOUBLE, ZEP_FORM_GATHER, ZEP_N_FORM };

@@ -10,8 +10,6 @@
 #include "common/arena.h"
 #include "common/format.h"
 
-static const char *const zone_names[] = {"none", "local", "intra", "inter"};
-
 static void list32(struct zep_buf *b, const char *key, const int32_t *x, int n)
 {
     zep_buf_printf(b, "\"%s\": [", key);
@@ -22,7 +20,7 @@ static void list32(struct zep_buf *b, const char *key, const int32_t *x, int n)
 
 static void put_ring(struct zep_buf *b, const struct zep_plan *p, const struct zep_plan_ring *r)
 {
-    zep_buf_printf(b, "{\"zone\": \"%s\", \"form\": \"%s\", ", zone_names[r->zone], zep_form_names[r->form]);
+    zep_buf_printf(b, "{\"zone\": \"%s\", \"form\": \"%s\", ", zep_zone_names[r->zone], zep_form_names[r->form]);
     if (r->heads)
         zep_buf_printf(b, "\"heads\": %d, ", r->heads);
     list32(b, "members", &p->member[r->member0], r->n_member);
@@ -184,7 +182,7 @@ static int read_ring(struct reader *r, const json_t *obj, struct zep_plan *p, in
     int rc;
 
     for (int z = ZEP_ZONE_LOCAL; zone && z <= ZEP_ZONE_INTER; z++)
-        if (!strcmp(zone, zone_names[z]))
+        if (!strcmp(zone, zep_zone_names[z]))
             ring->zone = z;
     if (!ring->zone)
         return bad(r, "rings", "zone", "local, intra or inter");

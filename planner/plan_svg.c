@@ -18,7 +18,6 @@ struct frame {
     double x_scale, row_h, gap;
 };
 
-static const char *const zone_text[] = {"", "local", "intra-node", "inter-node"};
 static const char *const colour[][2] = {{"#999", "#aaa"}, {"#3b8f5a", "#57ab76"}, {"#2f6fb3", "#4c8cd0"}, {"#c2562d", "#dd7349"}};
 
 static double row_y(const struct zep_plan *p, const struct frame *f, int dev)
@@ -36,7 +35,7 @@ static void put_piece(const struct zep_plan *p, const struct frame *f, int dev, 
                    f->row_h * 0.78, colour[zone][pc->seq % 2]);
     if (p->n_seq <= 2000)
         zep_buf_printf(b, "><title>device %d: sequence %d (%" PRId64 " tokens), tokens %" PRId64 " to %" PRId64 ", %s, ring %d of %d%s%s</title></rect>\n", dev, pc->seq, s->len, pc->begin, pc->end,
-                       zone_text[zone], s->ring, p->ring[s->ring].n_member, plain ? "" : ", ", plain ? "" : zep_ring_form_text(&p->ring[s->ring], form));
+                       zep_zone_text[zone], s->ring, p->ring[s->ring].n_member, plain ? "" : ", ", plain ? "" : zep_ring_form_text(&p->ring[s->ring], form));
     else
         zep_buf_puts(b, "/>\n");
 }
@@ -90,7 +89,7 @@ static void put_legend(const struct zep_plan *p, double y, struct zep_buf *b)
     zep_plan_stats(p, &st);
     for (int z = ZEP_ZONE_LOCAL; z <= ZEP_ZONE_INTER; z++, x += 240) {
         zep_buf_printf(b, "<rect x=\"%.0f\" y=\"%.2f\" width=\"12\" height=\"12\" fill=\"%s\"/>", x, y - 10, colour[z][0]);
-        zep_buf_printf(b, "<text x=\"%.0f\" y=\"%.2f\">%s: %" PRId64 " tokens, %" PRId64 " seq.</text>\n", x + 18, y, zone_text[z], st.zone_tok[z], st.zone_seq[z]);
+        zep_buf_printf(b, "<text x=\"%.0f\" y=\"%.2f\">%s: %" PRId64 " tokens, %" PRId64 " seq.</text>\n", x + 18, y, zep_zone_text[z], st.zone_tok[z], st.zone_seq[z]);
     }
     zep_buf_printf(b, "<rect x=\"%.0f\" y=\"%.2f\" width=\"12\" height=\"4\" fill=\"#444\"/><text x=\"%.0f\" y=\"%.2f\">linear layout</text>\n", x, y - 6, x + 18, y);
 }

@@ -8,8 +8,6 @@
 
 #define MAX_LINES 24 /* of a table before the rest is folded */
 
-static const char *const zone_text[] = {"", "local", "intra-node", "inter-node"};
-
 static double share(int64_t part, int64_t whole)
 {
     return whole ? 100.0 * (double)part / (double)whole : 0;
@@ -23,7 +21,7 @@ static void put_zones(const struct zep_plan *p, const struct zep_plan_stats *st,
 
         for (int i = 0; i < p->n_ring; i++)
             n_ring += p->ring[i].zone == z;
-        zep_buf_printf(b, "%-12s %10" PRId64 " %12" PRId64 " %7.1f%% %7d\n", zone_text[z], st->zone_seq[z], st->zone_tok[z], share(st->zone_tok[z], p->n_token), n_ring);
+        zep_buf_printf(b, "%-12s %10" PRId64 " %12" PRId64 " %7.1f%% %7d\n", zep_zone_text[z], st->zone_seq[z], st->zone_tok[z], share(st->zone_tok[z], p->n_token), n_ring);
     }
 }
 
@@ -64,7 +62,7 @@ static void put_rings(const struct zep_plan *p, struct zep_buf *b)
             tok += p->seq[p->ring_seq[r->seq0 + k]].len;
         for (int k = 0; k < r->n_hop; k++)
             most = p->hop[r->hop0 + k].n_proxy > most ? p->hop[r->hop0 + k].n_proxy : most;
-        zep_buf_printf(b, "%-5d %-11s %-*s %9d %10" PRId64 " ", i, zone_text[r->zone], width, r->n_member > 1 ? zep_ring_form_text(r, form) : "-", r->n_seq, tok);
+        zep_buf_printf(b, "%-5d %-11s %-*s %9d %10" PRId64 " ", i, zep_zone_text[r->zone], width, r->n_member > 1 ? zep_ring_form_text(r, form) : "-", r->n_seq, tok);
         if (most)
             zep_buf_printf(b, "%8d  ", most);
         else
