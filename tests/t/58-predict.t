@@ -540,8 +540,14 @@ run "$zeppelin" plan heads.json --export ranks -o u-ranks
 is "$status" 3 "so is a plan that was written before"
 step_of()
 {
-    "$zeppelin" sim --preset "$1" --model llama-7b --dist arxiv:tokens=64k,seed=1 --methods zeppelin --json "${@:2}" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'
+    "$zeppelin" sim --preset "$1" --model llama-7b --dist "${dist:-arxiv}:tokens=64k,seed=1" --methods zeppelin --json "${@:2}" 2>/dev/null | python3 -c 'import json,sys; print(json.load(sys.stdin)["methods"][0]["step_s"])'
 }
+# where plans are simulated, exchanging heads is never worse than not
+for dist in arxiv github prolong64k; do
+    python3 -c 'import sys; a, b = map(float, sys.argv[1:]); assert a <= b * 1.0001, sys.argv' "$(step_of A:2)" "$(step_of A:2 --no-heads)"
+    ok $? "$dist: with exchanges of heads no slower than without"
+done
+unset dist
 run "$zeppelin" sim --preset B:2 --model llama-7b --dist arxiv:tokens=64k,seed=1 --method zeppelin
 python3 -c '
 import re, sys

@@ -513,6 +513,122 @@ START_TEST(slow_device)
 END_TEST
 
 /* Where links between nodes are not known, sequences that fit stay inside nodes; both efforts. */
+static int level_of(const struct zep_place *z, int size, int n_node)
+{
+    int k = 0;
+
+    while (z->level[k].size != size || z->level[k].n_node != n_node)
+        ck_assert_int_lt(++k, z->n_level);
+    return k;
+}
+
+/* One node's NIC is slow: rings on it are as slow as it, others are not, and they are where a sequence goes. */
+START_TEST(slow_nic)
+{
+    struct zep_place z;
+    struct zep_rng rng;
+    struct trial t;
+    int k, dev0;
+
+    zep_rng_seed(&rng, 7);
+    make_trial(&t, &rng, 4, 8, 4);
+    t.n = 1;
+    t.len[0] = 65536;
+    t.opts.capacity_tok = 65536;
+    t.opts.no_heads = 1;
+    t.view->nic_bw[t.view->node_nic0[1]] /= 5;
+    open_place(&t, &z);
+    zep_place_clear(&z);
+    k = level_of(&z, 16, 2);
+    ck_assert_double_eq_tol(zep_place_net_bw(&z, k, 0), 20e9, 1); /* eight devices, two a NIC, one of 5 GB/s */
+    ck_assert_double_eq_tol(zep_place_net_bw(&z, k, 16), 100e9, 1);
+    ck_assert_double_eq_tol(z.level[k].net_bw, 100e9, 1);
+    ck_assert_double_gt(zep_place_best(&z, 0, k, zep_place_each(&z, 0, k), &dev0), 0);
+    ck_assert_int_eq(dev0, 16);
+    zep_place_add(&z, 0, k, 0);
+    ck_assert_double_eq_tol(z.node[1].nic[0], 5 * z.node[0].nic[0], 1e-9);
+    zep_place_free(&z);
+    test_view_free(t.view);
+}
+END_TEST
+
+/* What is not hidden of crossings in the backward pass of a double ring over two nodes: with P places a node, floor((P + 1) / 3) of the own turn come before the first crossing is waited for (sched.h). */
+START_TEST(own_turn)
+{
+    static const int places[] = {1, 2, 4, 5, 8}, first[] = {0, 1, 1, 2, 3};
+    struct zep_place z;
+    struct zep_rng rng;
+    struct trial t;
+
+    zep_rng_seed(&rng, 8);
+    make_trial(&t, &rng, 2, 8, 4);
+    open_place(&t, &z);
+    for (int i = 0; i < 5; i++)
+        for (double bw = 1e9; bw < 1e12; bw *= 1.7) {
+            double there = 32768 * t.cost.kv_row / bw, home = 32768 * t.cost.dkv_row / bw, turn, early;
+            struct zep_times s;
+
+            zep_place_times(&z, 65536, 2 * places[i], 2, bw, 1, &s);
+            turn = fmax(s.turn[1], s.port[1] / 2);
+            early = turn * first[i] / places[i];
+            ck_assert_double_eq_tol(s.tail[1], fmax(there - early, 0) + fmax(home - (turn - early), 0), 1e-12);
+        }
+    zep_place_free(&z);
+    test_view_free(t.view);
+}
+END_TEST
+
+/* Of all divisors, each degree exchanges heads among as many as take the longest sequences the least time; then fewer, then none. */
+START_TEST(heads)
+{
+    int n_between = 0, n_over = 0;
+
+    for (int round = 0; round < 40; round++) {
+        struct zep_place z;
+        struct zep_rng rng;
+        struct trial t;
+        int n_head, calls = 0;
+
+        zep_rng_seed(&rng, 100 + (uint64_t)round);
+        make_trial(&t, &rng, 1 + round % 3, 8, 8);
+        open_place(&t, &z);
+        n_head = zep_estimate_n_heads(&t.opts);
+        for (int k = 1; k < z.n_level; k++) {
+            int in_node = z.level[k].size / z.level[k].n_node, chosen = z.level[k].heads;
+            double least = INFINITY, own = 0;
+
+            for (int u = 1; u <= z.level[k].size; u++) {
+                double sum = 0;
+
+                if (u > 1 && ((u > in_node && u != z.level[k].size) || z.level[k].size % u || (u <= in_node && in_node % u) || n_head % u))
+                    continue;
+                z.level[k].heads = u;
+                for (int i = 0; i < t.n; i++)
+                    sum += zep_place_alone(&z, i, k);
+                least = fmin(least, sum);
+                own = u == chosen ? sum : own;
+            }
+            z.level[k].heads = chosen;
+            ck_assert_msg(own <= least * (1 + 1e-9), "round %d, %d devices: %d exchange, %g ms; the best takes %g ms", round, z.level[k].size, chosen, 1e3 * own, 1e3 * least);
+            n_between += chosen > 1 && chosen < in_node;
+            n_over += chosen > in_node;
+        }
+        while (zep_place_fewer_heads(&z)) {
+            calls++;
+            for (int k = 0; k < z.n_level; k++)
+                ck_assert_int_le(z.level[k].heads, z.level[k].size / z.level[k].n_node);
+        }
+        ck_assert_int_le(calls, 2);
+        for (int k = 0; k < z.n_level; k++)
+            ck_assert_int_eq(z.level[k].heads, 1);
+        zep_place_free(&z);
+        test_view_free(t.view);
+    }
+    ck_assert_int_gt(n_between, 0);
+    ck_assert_int_gt(n_over, 0);
+}
+END_TEST
+
 START_TEST(unknown_links)
 {
     for (int effort = ZEP_EFFORT_FAST; effort < ZEP_N_EFFORT; effort++) {
@@ -558,6 +674,9 @@ int main(void)
     tcase_add_test(tc, uneven_rivals);
     tcase_add_test(tc, strong_rivals);
     tcase_add_test(tc, slow_device);
+    tcase_add_test(tc, slow_nic);
+    tcase_add_test(tc, own_turn);
+    tcase_add_test(tc, heads);
     tcase_add_test(tc, unknown_links);
     suite_add_tcase(s, tc);
     r = srunner_create(s);
